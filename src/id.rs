@@ -1,0 +1,170 @@
+//! Ids: made in process, so that nothing waits for a database to hand them out.
+//!
+//! A turn's id is a UUIDv7 whose last two bytes are zero; message `n` of the turn has `n` there. So a
+//! message needs no id of its own in storage, and from any message its turn is found by arithmetic.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(Uuid);
+
+        impl $name {
+            /// Wraps a UUID that is known to be one of these.
+            pub fn from_uuid(uuid: Uuid) -> Self {
+                Self(uuid)
+            }
+
+            /// The UUID itself.
+            pub fn as_uuid(&self) -> &Uuid {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.as_hyphenated().fmt(f)
+            }
+        }
+    };
+}
+
+id! {
+    /// A conversation. Any UUID a client gives, or a random one.
+    SessionId
+}
+id! {
+    /// A question and its answer.
+    TurnId
+}
+id! {
+    /// One message of a turn.
+    MessageId
+}
+
+impl SessionId {
+    /// Reads the hyphenated form, in any case. Other spellings of UUIDs are refused, so that one
+    /// session has one name.
+    pub fn parse(text: &str) -> Option<Self> {
+        hyphenated(text).map(Self)
+    }
+}
+
+impl TurnId {
+    /// Reads the hyphenated form.
+    pub fn parse(text: &str) -> Option<Self> {
+        hyphenated(text).map(Self)
+    }
+
+    /// The id of the turn's message at `position`, counted from 0.
+    pub fn message(&self, position: u16) -> MessageId {
+        MessageId(Uuid::from_u128(self.0.as_u128() | (u128::from(position) + 1)))
+    }
+}
+
+impl MessageId {
+    /// The turn this message belongs to.
+    pub fn turn(&self) -> TurnId {
+        TurnId(Uuid::from_u128(self.0.as_u128() & !0xffff))
+    }
+}
+
+fn hyphenated(text: &str) -> Option<Uuid> {
+    if text.len() != uuid::fmt::Hyphenated::LENGTH {
+        return None;
+    }
+    Uuid::try_parse(text).ok()
+}
+
+/// Where new ids come from; tests count instead of throwing dice.
+pub trait Ids: Send + Sync + 'static {
+    /// An id for a session nobody named.
+    fn session(&self) -> SessionId;
+    /// An id for a turn opened at this time.
+    fn turn(&self, at: Timestamp) -> TurnId;
+}
+
+/// Random ids, ordered by time where that helps the database.
+#[derive(Debug, Default)]
+pub struct RandomIds;
+
+impl Ids for RandomIds {
+    fn session(&self) -> SessionId {
+        SessionId(Uuid::new_v4())
+    }
+
+    fn turn(&self, at: Timestamp) -> TurnId {
+        turn_id(at, Uuid::new_v4().as_u128() as u64)
+    }
+}
+
+/// Ids that count from one, the same on each run.
+#[derive(Debug, Default)]
+pub struct CountedIds {
+    last: AtomicU64,
+}
+
+impl CountedIds {
+    fn next(&self) -> u64 {
+        self.last.fetch_add(1, Ordering::Relaxed) + 1
+    }
+}
+
+impl Ids for CountedIds {
+    fn session(&self) -> SessionId {
+        SessionId(uuid::Builder::from_random_bytes(u128::from(self.next()).to_be_bytes()).into_uuid())
+    }
+
+    fn turn(&self, at: Timestamp) -> TurnId {
+        turn_id(at, self.next())
+    }
+}
+
+/// A UUIDv7: 48 bits of milliseconds, 12 bits of the fraction, 46 bits of chance, 16 zero bits.
+fn turn_id(at: Timestamp, chance: u64) -> TurnId {
+    let micros = at.as_microsecond().max(0).unsigned_abs();
+    let fraction = (micros % 1000) * 4096 / 1000;
+    let mut random = [0_u8; 10];
+    random[..2].copy_from_slice(&(fraction as u16).to_be_bytes());
+    random[2..8].copy_from_slice(&chance.to_be_bytes()[2..]);
+    TurnId(uuid::Builder::from_unix_timestamp_millis(micros / 1000, &random).into_uuid())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_knows_its_turn() {
+        let turn = RandomIds.turn(Timestamp::UNIX_EPOCH);
+        assert_eq!(turn.message(0).turn(), turn);
+        assert_eq!(turn.message(u16::MAX - 1).turn(), turn);
+        assert_ne!(turn.message(0), turn.message(1));
+    }
+
+    #[test]
+    fn turn_ids_are_v7_and_sort_by_time() {
+        let early = RandomIds.turn(Timestamp::from_microsecond(1_000_001).expect("a time"));
+        let late = RandomIds.turn(Timestamp::from_microsecond(1_000_900).expect("a time"));
+        assert_eq!(early.as_uuid().get_version_num(), 7);
+        assert!(early < late);
+    }
+
+    #[test]
+    fn session_ids_are_read_in_any_case_and_one_form() {
+        let lower = "550e8400-e29b-41d4-a716-446655440000";
+        assert_eq!(SessionId::parse(&lower.to_uppercase()).map(|id| id.to_string()), Some(lower.into()));
+        assert_eq!(SessionId::parse(&lower.replace('-', "")), None);
+        assert_eq!(SessionId::parse(&format!("{{{lower}}}")), None);
+        assert_eq!(SessionId::parse("not-a-uuid"), None);
+        assert_eq!(RandomIds.session().as_uuid().get_version_num(), 4);
+    }
+}

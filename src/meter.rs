@@ -1,0 +1,53 @@
+//! Meters: what happened, counted. The doors show them; nobody decides by them.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A number that only grows.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// One more.
+    pub fn one(&self) {
+        self.many(1);
+    }
+
+    /// Several more.
+    pub fn many(&self, n: u64) {
+        self.0.fetch_add(n, Ordering::Relaxed);
+    }
+
+    /// How many so far.
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Everything that is counted.
+#[derive(Debug, Default)]
+pub struct Meters {
+    /// Turns whose ending reached the disk.
+    pub turns_stored: Counter,
+    /// Store calls that failed.
+    pub store_failures: Counter,
+    /// Turns that had to wait in memory for the disk.
+    pub turns_waited: Counter,
+    /// Turns that closed as failed.
+    pub turns_failed: Counter,
+    /// Rows that did not match their checksum when they were read.
+    pub rows_damaged: Counter,
+    /// Cleanups that ran to their end.
+    pub cleanups: Counter,
+    /// Cleanups that failed.
+    pub cleanup_failures: Counter,
+    /// Sessions removed by age.
+    pub sessions_expired: Counter,
+    /// Turns removed by age.
+    pub turns_expired: Counter,
+    /// Leaps of the wall clock that paused expiry.
+    pub clock_leaps: Counter,
+    /// Questions put to the model.
+    pub model_questions: Counter,
+    /// Questions the model did not answer.
+    pub model_failures: Counter,
+}

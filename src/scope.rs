@@ -1,0 +1,124 @@
+//! Whose memory: every look into the store says so.
+//!
+//! **Invariant:** a [`Scope`] is built where a caller has been authenticated (`api/identity.rs`), or
+//! by the program that owns the data (the CLI, a program that embeds the library). `tests/tidy.rs`
+//! keeps the list of places.
+
+use std::fmt;
+
+/// Longest tenant or user id, in bytes.
+pub const ID_BYTES_MAX: usize = 256;
+
+/// Why an id was refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum IdError {
+    /// Nothing but white space.
+    #[error("is empty")]
+    Empty,
+    /// Over the bound.
+    #[error("is {0} bytes long, at most {ID_BYTES_MAX} are allowed")]
+    TooLong(usize),
+    /// Would garble logs and terminals.
+    #[error("contains a control character")]
+    Control,
+}
+
+fn checked(text: &str) -> Result<Box<str>, IdError> {
+    if text.trim().is_empty() {
+        return Err(IdError::Empty);
+    }
+    if text.len() > ID_BYTES_MAX {
+        return Err(IdError::TooLong(text.len()));
+    }
+    if text.chars().any(char::is_control) {
+        return Err(IdError::Control);
+    }
+    Ok(text.into())
+}
+
+macro_rules! name {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub struct $name(Box<str>);
+
+        impl $name {
+            /// Accepts any non-empty text of bounded length without control characters.
+            pub fn parse(text: &str) -> Result<Self, IdError> {
+                checked(text).map(Self)
+            }
+
+            /// The id as text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    };
+}
+
+name! {
+    /// A company or installation whose users share knowledge.
+    Tenant
+}
+name! {
+    /// A person, or a program acting as one.
+    User
+}
+
+impl Default for Tenant {
+    fn default() -> Self {
+        Self("default".into())
+    }
+}
+
+impl User {
+    /// Whoever did not say who they are.
+    pub fn anonymous() -> Self {
+        Self("anonymous".into())
+    }
+}
+
+/// Whose memory is read or written.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Scope {
+    tenant: Tenant,
+    user: User,
+}
+
+impl Scope {
+    /// The memory of one user of one tenant.
+    pub fn new(tenant: Tenant, user: User) -> Self {
+        Self { tenant, user }
+    }
+
+    /// The tenant.
+    pub fn tenant(&self) -> &Tenant {
+        &self.tenant
+    }
+
+    /// The user.
+    pub fn user(&self) -> &User {
+        &self.user
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_checked() {
+        assert_eq!(User::parse("ann@example.org").map(|u| u.to_string()), Ok("ann@example.org".into()));
+        assert_eq!(User::parse(""), Err(IdError::Empty));
+        assert_eq!(User::parse(" \t"), Err(IdError::Empty));
+        assert_eq!(User::parse("a\nb"), Err(IdError::Control));
+        assert!(User::parse(&"x".repeat(ID_BYTES_MAX)).is_ok());
+        assert_eq!(User::parse(&"x".repeat(ID_BYTES_MAX + 1)), Err(IdError::TooLong(257)));
+    }
+}

@@ -1,0 +1,119 @@
+//! What of the window fits the model's token limit: the oldest goes first.
+
+use crate::message::{Message, Role};
+use crate::tokens;
+
+/// The part of the window that fits.
+#[derive(Debug, PartialEq)]
+pub struct Fitted<'a> {
+    /// Kept messages, oldest first.
+    pub messages: Vec<&'a Message>,
+    /// How many were left out.
+    pub dropped: usize,
+}
+
+impl Fitted<'_> {
+    /// How many user and assistant messages are shown.
+    pub fn messages_in_context(&self) -> usize {
+        self.messages.iter().filter(|m| matches!(m.role, Role::User | Role::Assistant)).count()
+    }
+}
+
+/// The question alone is over the limit.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the question and instructions take {tokens} tokens, the model's limit leaves {limit}")]
+pub struct DoesNotFit {
+    /// What they take.
+    pub tokens: usize,
+    /// What there is.
+    pub limit: usize,
+}
+
+/// Keeps as much of the window as fits `limit` tokens beside what must be there (`fixed`: the system
+/// prompt and the question). A tool call and its results are kept or dropped together.
+pub fn fit<'a>(window: Vec<&'a Message>, fixed: &[&str], limit: usize) -> Result<Fitted<'a>, DoesNotFit> {
+    let pieces = || window.iter().map(|m| cost_text(m));
+    let bound: usize = pieces().map(|t| tokens::at_most(&t)).chain(fixed.iter().map(|t| tokens::at_most(t))).sum();
+    if bound + tokens::MESSAGE_OVERHEAD * (window.len() + fixed.len()) <= limit {
+        return Ok(Fitted { messages: window, dropped: 0 });
+    }
+    let taken: usize = fixed.iter().map(|text| tokens::count(text) + tokens::MESSAGE_OVERHEAD).sum();
+    let Some(mut left) = limit.checked_sub(taken) else {
+        return Err(DoesNotFit { tokens: taken, limit });
+    };
+    let start = first_kept(&window, &mut left);
+    Ok(Fitted { messages: window[start..].to_vec(), dropped: start })
+}
+
+/// Walks back from the newest message as far as the tokens reach, then forward off orphaned results.
+fn first_kept(window: &[&Message], left: &mut usize) -> usize {
+    let mut start = window.len();
+    while start > 0 {
+        let cost = tokens::count(&cost_text(window[start - 1])) + tokens::MESSAGE_OVERHEAD;
+        let Some(rest) = left.checked_sub(cost) else { break };
+        *left = rest;
+        start -= 1;
+    }
+    while window.get(start).is_some_and(|message| message.role == Role::Tool) {
+        start += 1;
+    }
+    start
+}
+
+/// What a message costs: its text, or all of it when it is more than text.
+fn cost_text(message: &Message) -> std::borrow::Cow<'_, str> {
+    match &message.raw {
+        Some(raw) => raw.to_string().into(),
+        None => (&message.text).into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jiff::Timestamp;
+    use proptest::prelude::*;
+
+    fn said(role: Role, text: &str) -> Message {
+        Message::new(role, text, Timestamp::UNIX_EPOCH)
+    }
+
+    #[test]
+    fn the_oldest_goes_first() {
+        let all = [said(Role::User, "one two three"), said(Role::Assistant, "four"), said(Role::User, "five")];
+        let fitted = fit(all.iter().collect(), &["question"], 16).expect("fits");
+        assert_eq!(fitted.messages.iter().map(|m| m.text.as_str()).collect::<Vec<_>>(), ["four", "five"]);
+        assert_eq!((fitted.dropped, fitted.messages_in_context()), (1, 2));
+    }
+
+    #[test]
+    fn a_result_goes_with_its_call() {
+        let long = "word ".repeat(50);
+        let all = [said(Role::Assistant, &long), said(Role::Tool, "42"), said(Role::Assistant, "It is 42.")];
+        let fitted = fit(all.iter().collect(), &["q"], 40).expect("fits");
+        assert_eq!(fitted.messages.iter().map(|m| m.text.as_str()).collect::<Vec<_>>(), ["It is 42."]);
+    }
+
+    #[test]
+    fn a_question_over_the_limit_is_refused() {
+        let long = "word ".repeat(50);
+        assert!(matches!(fit(vec![], &[&long], 20), Err(DoesNotFit { limit: 20, .. })));
+    }
+
+    proptest! {
+        /// C7: context and question are never over the limit, and what is kept is the newest.
+        #[test]
+        fn never_over_the_limit(texts in prop::collection::vec("[a-zé ]{0,60}", 0..12), limit in 10_usize..200) {
+            let all: Vec<Message> = texts.iter().map(|t| said(Role::User, t)).collect();
+            let window: Vec<&Message> = all.iter().collect();
+            let cost = |text: &str| tokens::count(text) + tokens::MESSAGE_OVERHEAD;
+            let fitted = fit(window.clone(), &["why?"], limit).expect("a short question fits");
+            let total: usize = fitted.messages.iter().map(|m| cost(&m.text)).sum::<usize>() + cost("why?");
+            prop_assert!(total <= limit);
+            prop_assert!(window.ends_with(&fitted.messages));
+            if fitted.dropped > 0 {
+                prop_assert!(total + cost(&window[fitted.dropped - 1].text) > limit, "one more would have fitted");
+            }
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! Sessions: conversations, and the turns they are made of.
+//!
+//! A turn is what the user said and what was answered. It opens when the question is on disk and
+//! closes with the answer; its number is gapless within the session and never used again.
+//!
+//! Reading order: the nouns here, `group` (loose messages to turns), `window` (which messages the
+//! model is shown), `fit` (what of them fits its token limit), `template` (the same as text), `intent`.
+//!
+//! **Invariant:** this room never touches the store. It is handed turns and hands back decisions.
+
+mod fit;
+mod group;
+mod intent;
+mod template;
+mod text;
+mod window;
+
+pub use fit::{DoesNotFit, Fitted, fit};
+pub use group::{Grouped, group};
+pub use intent::{Intent, read_intent};
+pub use template::{Template, TemplateError, Templates};
+pub use text::{TextError, check_text};
+pub use window::window;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::id::{MessageId, SessionId, TurnId};
+use crate::message::{Message, Role};
+use crate::period::Ttl;
+
+/// Whether a session outlives its visitors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SessionKind {
+    /// Kept in the database.
+    Durable,
+    /// Kept for a while, apart from everything durable.
+    Ephemeral,
+}
+
+impl SessionKind {
+    /// The word used on the wire and in the database.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Durable => "durable",
+            Self::Ephemeral => "ephemeral",
+        }
+    }
+}
+
+/// A conversation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Session {
+    /// Its name.
+    pub id: SessionId,
+    /// Whether it outlives its visitors.
+    pub kind: SessionKind,
+    /// How it came, and what clients noted about it.
+    pub metadata: Map<String, Value>,
+    /// Its own time to live; `None` follows the server's setting.
+    pub ttl: Option<Ttl>,
+    /// How many turns it holds.
+    pub turns: u64,
+    /// When it began.
+    pub created_at: Timestamp,
+    /// When something was last said or changed.
+    pub updated_at: Timestamp,
+    /// When somebody last looked.
+    pub last_accessed: Timestamp,
+}
+
+impl Session {
+    /// When it will be removed if nobody comes back, by its own TTL or the server's.
+    pub fn expires_at(&self, server: Ttl) -> Option<Timestamp> {
+        let period = self.ttl.unwrap_or(server).0?;
+        self.last_accessed.checked_add(period.duration()).ok()
+    }
+}
+
+/// How a session is to be made if it does not exist yet.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct SessionSeed {
+    /// How it came: `created_via`, `user_agent`, `language`, the client's own conversation id.
+    pub metadata: Map<String, Value>,
+    /// Its own time to live.
+    pub ttl: Option<Ttl>,
+}
+
+/// What may be changed about a session afterwards.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct SessionPatch {
+    /// Keys to set; a `null` removes its key.
+    pub metadata: Map<String, Value>,
+    /// A new time to live of its own.
+    pub ttl: Option<Ttl>,
+}
+
+/// How far a turn has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TurnStatus {
+    /// The question is on disk, the answer is awaited.
+    Pending,
+    /// Question and answer.
+    Complete,
+    /// The answer broke off, or was never asked for.
+    Partial,
+    /// There is no answer.
+    Failed,
+}
+
+impl TurnStatus {
+    /// The word used on the wire and in the database.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Complete => "complete",
+            Self::Partial => "partial",
+            Self::Failed => "failed",
+        }
+    }
+
+    /// Reads the word written by [`TurnStatus::as_str`].
+    pub fn parse(word: &str) -> Option<Self> {
+        [Self::Pending, Self::Complete, Self::Partial, Self::Failed].into_iter().find(|status| status.as_str() == word)
+    }
+
+    /// Whether the model is shown such turns.
+    pub fn enters_context(self) -> bool {
+        matches!(self, Self::Complete | Self::Partial)
+    }
+}
+
+/// What the user said and what was answered, tool rounds included.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Turn {
+    /// Its name.
+    pub id: TurnId,
+    /// The conversation it belongs to.
+    pub session: SessionId,
+    /// Its place in the conversation, counted from 1.
+    pub number: u64,
+    /// How far it has come.
+    pub status: TurnStatus,
+    /// What was said, in order; the first message opened the turn.
+    pub messages: Vec<Message>,
+    /// What is known about the exchange: intent, reason of a failure, the caller's role.
+    pub metadata: Map<String, Value>,
+    /// When it was opened.
+    pub created_at: Timestamp,
+}
+
+impl Turn {
+    /// The message that opened the turn.
+    pub fn question(&self) -> &Message {
+        self.messages.first().expect("a turn opens with a message: drafts and rows without one are refused")
+    }
+
+    /// The model's answer, once there is one.
+    pub fn answer(&self) -> Option<&Message> {
+        answer_of(&self.messages)
+    }
+
+    /// The messages with their ids.
+    pub fn identified(&self) -> impl Iterator<Item = (MessageId, &Message)> {
+        self.messages.iter().enumerate().map(|(n, message)| (self.id.message(n as u16), message))
+    }
+}
+
+/// Most messages in one turn; more tool rounds than this are a loop.
+pub const TURN_MESSAGES_MAX: usize = 1_000;
+
+/// The answer among a turn's messages: the last one, if the model said it.
+pub(crate) fn answer_of(messages: &[Message]) -> Option<&Message> {
+    messages.iter().skip(1).last().filter(|message| message.role == Role::Assistant)
+}
+
+/// A turn that somebody else completed: imported, or added by a client with its own model.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TurnDraft {
+    /// Its name.
+    pub id: TurnId,
+    /// What was said, in order.
+    pub messages: Vec<Message>,
+    /// What is known about the exchange.
+    pub metadata: Map<String, Value>,
+    /// When it happened, if the caller knows; else when it is stored.
+    pub created_at: Option<Timestamp>,
+}
+
+impl TurnDraft {
+    /// Complete with an answer, partial without one.
+    pub fn status(&self) -> TurnStatus {
+        match answer_of(&self.messages) {
+            Some(answer) if answer.says_something() => TurnStatus::Complete,
+            _ => TurnStatus::Partial,
+        }
+    }
+}
+
+/// A loose message on its way into the store.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AddedMessage {
+    /// What was said.
+    pub message: Message,
+    /// Whether the caller knew when; else it is said when it is stored.
+    pub dated: bool,
+}
+
+impl AddedMessage {
+    pub(crate) fn stamped(mut self, now: impl Fn() -> Timestamp) -> Message {
+        if !self.dated {
+            self.message.created_at = now();
+        }
+        self.message
+    }
+}
+
+/// A question on its way into the store.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OpenTurn {
+    /// Its name.
+    pub id: TurnId,
+    /// The conversation; made if it does not exist.
+    pub session: SessionId,
+    /// How to make the conversation.
+    pub seed: SessionSeed,
+    /// What the user said.
+    pub question: Message,
+    /// What is known about the exchange so far.
+    pub metadata: Map<String, Value>,
+}
+
+/// How a turn ended, on its way into the store.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ClosedTurn {
+    /// Its name.
+    pub id: TurnId,
+    /// The conversation it belongs to.
+    pub session: SessionId,
+    /// How it ended; never `pending`.
+    pub status: TurnStatus,
+    /// What followed the question: tool rounds, then the answer.
+    pub messages: Vec<Message>,
+    /// Keys to set in the turn's metadata.
+    pub metadata: Map<String, Value>,
+}

@@ -1,0 +1,252 @@
+//! The store: what is remembered, on disk before it is acknowledged.
+//!
+//! One trait, spoken in our nouns; each method is one transaction. `sqlite` is the default backend,
+//! `waiting` wraps a backend so that chat goes on while its disk is full, `conformance` is the list
+//! of promises that every backend and every wrapper makes.
+//!
+//! **Invariant:** a future of this trait may be dropped at any time: what was handed over is then
+//! written or not, never half.
+
+pub mod conformance;
+mod page;
+pub mod sqlite;
+mod waiting;
+
+pub use page::{Page, PageRequest};
+pub use sqlite::Sqlite;
+pub use waiting::{Waiting, WaitingBounds};
+
+use std::path::PathBuf;
+use std::pin::Pin;
+
+use jiff::Timestamp;
+
+use crate::id::{SessionId, TurnId};
+use crate::period::Ttl;
+use crate::scope::Scope;
+use crate::session::{AddedMessage, ClosedTurn, OpenTurn, Session, SessionPatch, SessionSeed, Turn, TurnDraft};
+
+/// What every method of [`Store`] answers with, sooner or later.
+pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
+
+/// Where conversations are kept.
+pub trait Store: Send + Sync + 'static {
+    /// Makes a session; if it exists already it is answered as it is.
+    fn create_session(&self, scope: &Scope, id: SessionId, seed: SessionSeed) -> StoreFuture<'_, Session>;
+
+    /// Looks a session up.
+    fn session(&self, scope: &Scope, id: SessionId) -> StoreFuture<'_, Option<Session>>;
+
+    /// A user's sessions, oldest first.
+    fn sessions(&self, scope: &Scope, page: PageRequest) -> StoreFuture<'_, Page<Session>>;
+
+    /// Changes a session's metadata or TTL. `None` when there is no such session.
+    fn update_session(&self, scope: &Scope, id: SessionId, patch: SessionPatch) -> StoreFuture<'_, Option<Session>>;
+
+    /// Removes a session and all that is in it. Answers how many turns went, `None` when there is no
+    /// such session.
+    fn delete_session(&self, scope: &Scope, id: SessionId) -> StoreFuture<'_, Option<u64>>;
+
+    /// Writes a question, gives it the session's next number, and makes the session if need be.
+    /// Opening the same turn twice is one turn.
+    fn open_turn(&self, scope: &Scope, turn: OpenTurn) -> StoreFuture<'_, Opened>;
+
+    /// Writes how a pending turn ended. A turn that is closed already stays as it is.
+    fn close_turn(&self, scope: &Scope, turn: ClosedTurn) -> StoreFuture<'_, Kept>;
+
+    /// Adds turns that others completed, in order.
+    fn add_turns(
+        &self,
+        scope: &Scope,
+        session: SessionId,
+        seed: SessionSeed,
+        turns: Vec<TurnDraft>,
+    ) -> StoreFuture<'_, Vec<Turn>>;
+
+    /// Adds loose messages: they become turns, or answer the last one (see [`crate::session::group`]).
+    /// `ids` names the turns that are opened, at least one for each message. Answers the turns touched.
+    fn add_messages(
+        &self,
+        scope: &Scope,
+        session: SessionId,
+        seed: SessionSeed,
+        messages: Vec<AddedMessage>,
+        ids: Vec<TurnId>,
+    ) -> StoreFuture<'_, Vec<Turn>>;
+
+    /// The last `turns_max` turns that enter context, oldest first.
+    fn last_turns(&self, scope: &Scope, session: SessionId, turns_max: usize) -> StoreFuture<'_, Recent>;
+
+    /// The turns of a session by number. `None` when there is no such session.
+    fn turns(&self, scope: &Scope, session: SessionId, page: PageRequest) -> StoreFuture<'_, Option<Page<Turn>>>;
+
+    /// Removes up to `turns_max` turns older than their session's TTL, and the sessions they leave
+    /// empty. To be called again while [`Expired::more`].
+    fn expire(&self, expiry: Expiry) -> StoreFuture<'_, Expired>;
+
+    /// Counts what a user has.
+    fn stats(&self, scope: &Scope) -> StoreFuture<'_, Stats>;
+
+    /// Marks turns that a former process left pending as failed. Answers how many.
+    fn fail_abandoned(&self) -> StoreFuture<'_, u64>;
+
+    /// Whether the store answers.
+    fn ping(&self) -> StoreFuture<'_, ()>;
+
+    /// Writes what is still in memory and lets go of the files.
+    fn close(&self) -> StoreFuture<'_, ()>;
+}
+
+/// Where an opened turn came to stand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Opened {
+    /// Its number in the session; `None` while the turn waits for the disk.
+    pub number: Option<u64>,
+    /// When it was opened.
+    pub created_at: Timestamp,
+    /// Whether the question is on disk.
+    pub kept: Kept,
+}
+
+/// Whether something is on disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kept {
+    /// Yes.
+    OnDisk,
+    /// It waits in memory until the disk takes it.
+    Waiting,
+}
+
+/// The end of a conversation.
+#[derive(Debug, Clone, Default)]
+pub struct Recent {
+    /// The conversation itself, if it exists on disk.
+    pub session: Option<Session>,
+    /// Turns that enter context, oldest first.
+    pub turns: Vec<Turn>,
+    /// Turns that could not be shown, each as a [`StoreError::Damaged`].
+    pub damaged: Vec<StoreError>,
+}
+
+/// What is to be removed by age.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Expiry {
+    /// What time it is.
+    pub now: Timestamp,
+    /// The TTL of sessions that have none of their own.
+    pub server_ttl: Ttl,
+    /// Most turns to remove in one transaction.
+    pub turns_max: usize,
+}
+
+/// What was removed by age.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Expired {
+    /// Sessions that were left empty.
+    pub sessions: u64,
+    /// Turns that were too old.
+    pub turns: u64,
+    /// Whether there may be more.
+    pub more: bool,
+}
+
+/// What a user has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Stats {
+    /// Sessions.
+    pub sessions: u64,
+    /// Turns in them.
+    pub turns: u64,
+    /// Bytes of the whole data file, all users together.
+    pub bytes: u64,
+}
+
+/// What went wrong in the store.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum StoreError {
+    /// The database refused the data.
+    #[error("the database refused the data: {0}")]
+    Refused(String),
+    /// A turn was closed that was never opened.
+    #[error("there is no turn `{0}` to close")]
+    UnknownTurn(TurnId),
+    /// No space left.
+    #[error("the disk is full: {0}")]
+    Full(String),
+    /// The disk or the file system failed.
+    #[error("the disk failed: {0}")]
+    Disk(String),
+    /// A row does not match its checksum.
+    #[error("turn {number} of session `{session}` is damaged: {what}")]
+    Damaged {
+        /// Where.
+        session: SessionId,
+        /// Which.
+        number: u64,
+        /// In what way.
+        what: String,
+    },
+    /// The file is something else.
+    #[error("`{path}` is not a recalld database: {reason}")]
+    NotOurs {
+        /// Which file.
+        path: PathBuf,
+        /// How that was seen.
+        reason: String,
+    },
+    /// The file was written by a newer version.
+    #[error("`{path}` has schema version {found}, this binary knows {known}; use a newer recalld")]
+    Newer {
+        /// Which file.
+        path: PathBuf,
+        /// What it has.
+        found: i64,
+        /// What we know.
+        known: i64,
+    },
+    /// Another process has the file.
+    #[error("`{path}` is in use by {holder}")]
+    InUse {
+        /// Which file.
+        path: PathBuf,
+        /// Who, as far as the lock file says.
+        holder: Holder,
+    },
+    /// The file or its folder cannot be opened or made.
+    #[error("cannot open `{path}`: {reason}")]
+    CannotOpen {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// The store has been closed.
+    #[error("the store is closed")]
+    Closed,
+}
+
+/// Who holds a data file.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Holder {
+    /// The process.
+    pub pid: Option<u32>,
+    /// Where it serves, if it does.
+    pub url: Option<String>,
+}
+
+impl std::fmt::Display for Holder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match (self.pid, &self.url) {
+            (Some(pid), Some(url)) => write!(f, "process {pid}, which serves {url}"),
+            (Some(pid), None) => write!(f, "process {pid}"),
+            _ => f.write_str("another process"),
+        }
+    }
+}
+
+impl StoreError {
+    /// Whether the same write may succeed later, unchanged.
+    pub fn may_pass(&self) -> bool {
+        matches!(self, Self::Full(_) | Self::Disk(_))
+    }
+}

@@ -1,0 +1,130 @@
+//! Opening the data file: checks, settings, migrations.
+
+use std::fs::OpenOptions;
+use std::path::Path;
+
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+
+use crate::store::StoreError;
+
+/// Older releases of SQLite can corrupt a WAL under concurrent checkpoints.
+const SQLITE_VERSION_MIN: i32 = 3_051_003;
+
+/// `recl` in the file's header: tells our files from other databases.
+const APPLICATION_ID: i64 = 0x7265_636c;
+
+/// Each entry brings a file from version `index` to `index + 1`. Entries are never edited.
+const MIGRATIONS: [&str; 1] = [include_str!("schema.sql")];
+
+/// The schema version this binary writes.
+pub(super) const SCHEMA_VERSION: i64 = MIGRATIONS.len() as i64;
+
+/// What every connection is set to. `FULL` is what makes an acknowledged turn survive a power loss.
+const SETTINGS: &str = "
+    PRAGMA journal_mode = WAL;
+    PRAGMA synchronous = FULL;
+    PRAGMA wal_autocheckpoint = 4000;
+    PRAGMA secure_delete = ON;
+    PRAGMA foreign_keys = ON;
+    PRAGMA busy_timeout = 5000;
+    PRAGMA trusted_schema = OFF;
+    PRAGMA cell_size_check = ON;
+    PRAGMA temp_store = MEMORY;
+    PRAGMA cache_size = -8000;";
+
+/// Opens the writing connection: makes the file if need be, refuses what is not ours, migrates.
+pub(super) fn open_writer(path: &Path) -> Result<Connection, StoreError> {
+    assert!(rusqlite::version_number() >= SQLITE_VERSION_MIN, "recalld is built with SQLite 3.51.3 or later");
+    make_private(path)?;
+    let db = open(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    let version = check_ours(&db, path)?;
+    db.execute_batch(SETTINGS).map_err(|error| opening(path, &error))?;
+    migrate(&db, version).map_err(|error| opening(path, &error))?;
+    Ok(db)
+}
+
+/// Opens a connection that can only read.
+pub(super) fn open_reader(path: &Path) -> Result<Connection, StoreError> {
+    let db = open(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    let settings = "PRAGMA busy_timeout = 5000; PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; \
+                    PRAGMA query_only = ON; PRAGMA cache_size = -4000;";
+    db.execute_batch(settings).map_err(|error| opening(path, &error))?;
+    Ok(db)
+}
+
+fn open(path: &Path, access: OpenFlags) -> Result<Connection, StoreError> {
+    let flags = access | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_EXRESCODE;
+    let db = Connection::open_with_flags(path, flags).map_err(|error| opening(path, &error))?;
+    db.set_prepared_statement_cache_capacity(64);
+    Ok(db)
+}
+
+/// Makes the folder and the file, readable by nobody else. SQLite gives the same mode to what it adds.
+fn make_private(path: &Path) -> Result<(), StoreError> {
+    let cannot = |error: std::io::Error| StoreError::CannotOpen { path: path.into(), reason: error.to_string() };
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    std::fs::create_dir_all(folder).map_err(cannot)?;
+    if path.exists() {
+        return Ok(());
+    }
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path).map_err(cannot)?;
+    // The new name is in the folder, and the folder must reach the disk as well.
+    #[cfg(unix)]
+    std::fs::File::open(folder).and_then(|folder| folder.sync_all()).map_err(cannot)?;
+    Ok(())
+}
+
+/// Answers the schema version of a file of ours, 0 for an empty one.
+fn check_ours(db: &Connection, path: &Path) -> Result<i64, StoreError> {
+    let read = |pragma: &str| db.query_row(&format!("PRAGMA {pragma}"), [], |row| row.get::<_, i64>(0));
+    let not_ours = |reason: String| StoreError::NotOurs { path: path.into(), reason };
+    let application = read("application_id").map_err(|error| opening(path, &error))?;
+    let version = read("user_version").map_err(|error| opening(path, &error))?;
+    let pages = read("page_count").map_err(|error| opening(path, &error))?;
+    match (application, version) {
+        (0, 0) if pages == 0 => Ok(0),
+        (APPLICATION_ID, found) if found > SCHEMA_VERSION => {
+            Err(StoreError::Newer { path: path.into(), found, known: SCHEMA_VERSION })
+        }
+        (APPLICATION_ID, found) => Ok(found),
+        _ => Err(not_ours("it is a SQLite database of another program".into())),
+    }
+}
+
+/// Brings the file to [`SCHEMA_VERSION`], all in one transaction.
+fn migrate(db: &Connection, from: i64) -> rusqlite::Result<()> {
+    if from == SCHEMA_VERSION {
+        return Ok(());
+    }
+    let steps = MIGRATIONS[from.max(0) as usize..].join("\n");
+    db.execute_batch(&format!(
+        "BEGIN IMMEDIATE;
+         {steps}
+         PRAGMA application_id = {APPLICATION_ID};
+         PRAGMA user_version = {SCHEMA_VERSION};
+         COMMIT;"
+    ))
+}
+
+/// Says what an error means while a file is opened.
+fn opening(path: &Path, error: &rusqlite::Error) -> StoreError {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
+            StoreError::NotOurs { path: path.into(), reason: error.to_string() }
+        }
+        _ => StoreError::CannotOpen { path: path.into(), reason: error.to_string() },
+    }
+}
+
+/// Says what an error means while data is read or written.
+pub(super) fn meaning(error: &rusqlite::Error) -> StoreError {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => StoreError::Full(error.to_string()),
+        Some(ErrorCode::ConstraintViolation) => StoreError::Refused(error.to_string()),
+        _ => StoreError::Disk(error.to_string()),
+    }
+}

@@ -1,0 +1,62 @@
+//! What time removes, in SQL.
+
+use rusqlite::{Connection, params};
+
+use super::connect::meaning;
+use super::session::execute;
+use crate::period::Period;
+use crate::store::{Expired, Expiry, StoreError};
+
+/// Removes one batch of turns that are too old, then the sessions without turns that nobody used for
+/// as long.
+pub(super) fn expire(db: &Connection, expiry: Expiry) -> Result<Expired, StoreError> {
+    let now = expiry.now.as_microsecond();
+    let server_ttl = expiry.server_ttl.0.map(Period::micros);
+    let mut old = old_turns(db, "expires_at", now, expiry.turns_max)?;
+    if let Some(ttl) = server_ttl {
+        let left = expiry.turns_max - old.len();
+        old.extend(old_turns(db, "created_at", now.saturating_sub(ttl), left)?);
+    }
+    for (key, session) in &old {
+        execute(db, "DELETE FROM turn WHERE key = ?1", [key])?;
+        execute(db, "UPDATE session SET turns = turns - 1 WHERE key = ?1", [session])?;
+    }
+    let mut sessions = 0;
+    for session in distinct(old.iter().map(|(_, session)| *session)) {
+        sessions += execute(db, "DELETE FROM session WHERE key = ?1 AND turns = 0", [session])?;
+    }
+    let more_turns = old.len() == expiry.turns_max;
+    let idle = idle_sessions(db, now, server_ttl, expiry.turns_max)?;
+    let more = more_turns || idle == expiry.turns_max;
+    Ok(Expired { sessions: (sessions + idle) as u64, turns: old.len() as u64, more })
+}
+
+/// Turns at the front of an age index, with their sessions. A pending turn is being answered.
+fn old_turns(db: &Connection, by: &str, until: i64, turns_max: usize) -> Result<Vec<(i64, i64)>, StoreError> {
+    let own = if by == "expires_at" { "NOT NULL" } else { "NULL" };
+    let sql = format!(
+        "SELECT key, session FROM turn WHERE {by} <= ?1 AND expires_at IS {own} AND status <> 'pending'
+         ORDER BY {by} LIMIT ?2"
+    );
+    let mut statement = db.prepare_cached(&sql).map_err(|error| meaning(&error))?;
+    let rows = statement
+        .query_map(params![until, turns_max], |row| Ok((row.get(0)?, row.get(1)?)))
+        .map_err(|error| meaning(&error))?;
+    rows.collect::<Result<_, _>>().map_err(|error| meaning(&error))
+}
+
+/// Removes sessions that hold no turn and were not used for their TTL.
+fn idle_sessions(db: &Connection, now: i64, server_ttl: Option<i64>, max: usize) -> Result<usize, StoreError> {
+    let sql = "DELETE FROM session WHERE key IN (
+                 SELECT key FROM session
+                 WHERE turns = 0 AND coalesce(ttl, ?2) > 0 AND last_accessed <= ?1 - coalesce(ttl, ?2)
+                 LIMIT ?3)";
+    execute(db, sql, params![now, server_ttl.unwrap_or(-1), max])
+}
+
+fn distinct(keys: impl Iterator<Item = i64>) -> Vec<i64> {
+    let mut keys: Vec<i64> = keys.collect();
+    keys.sort_unstable();
+    keys.dedup();
+    keys
+}

@@ -1,0 +1,64 @@
+//! One process owns a data file. The lock lies beside it and says who holds it.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Read, Seek, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::store::{Holder, StoreError};
+
+/// The held lock; the operating system lets go of it when the process ends, however it ends.
+#[derive(Debug)]
+pub(super) struct Lock {
+    file: File,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Note {
+    pid: u32,
+    url: Option<String>,
+}
+
+impl Lock {
+    /// Takes the lock of a data file, or says who has it.
+    pub(super) fn take(data: &Path) -> Result<Self, StoreError> {
+        let path = lock_path(data);
+        let cannot = |error: std::io::Error| StoreError::CannotOpen { path: path.clone(), reason: error.to_string() };
+        let file =
+            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path).map_err(cannot)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(StoreError::InUse { path: data.into(), holder: holder(data) });
+            }
+            Err(TryLockError::Error(error)) => return Err(cannot(error)),
+        }
+        let lock = Self { file };
+        lock.note(None);
+        Ok(lock)
+    }
+
+    /// Tells others where the holder serves. A courtesy: when it cannot be written, nothing is lost.
+    pub(super) fn note(&self, url: Option<String>) {
+        let note = serde_json::to_vec(&Note { pid: std::process::id(), url }).unwrap_or_default();
+        let mut file = &self.file;
+        let _ = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(&note));
+    }
+}
+
+/// Who holds a data file, as far as its lock file says.
+pub(crate) fn holder(data: &Path) -> Holder {
+    let mut text = String::new();
+    let read = File::open(lock_path(data)).and_then(|mut file| file.read_to_string(&mut text));
+    match read.ok().and_then(|_| serde_json::from_str::<Note>(&text).ok()) {
+        Some(note) => Holder { pid: Some(note.pid), url: note.url },
+        None => Holder::default(),
+    }
+}
+
+fn lock_path(data: &Path) -> PathBuf {
+    let mut name = data.file_name().unwrap_or_default().to_owned();
+    name.push(".lock");
+    data.with_file_name(name)
+}

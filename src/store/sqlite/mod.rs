@@ -1,0 +1,219 @@
+//! SQLite: the default store, one file and nothing else.
+//!
+//! Reading order: `schema.sql`, `connect` (opening a file), `writer` (group commit), `readers`, `row` (a
+//! turn as a row), then the statements: `session`, `turn`, `expire`.
+
+mod connect;
+mod expire;
+mod lock;
+mod readers;
+mod row;
+mod session;
+mod turn;
+mod writer;
+
+pub(crate) use lock::holder;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rusqlite::Connection;
+
+use self::connect::meaning;
+use self::lock::Lock;
+use self::readers::Readers;
+use self::writer::Writer;
+use super::{Expired, Expiry, Kept, Opened, Page, PageRequest, Recent, Stats, Store, StoreError, StoreFuture};
+use crate::clock::Clock;
+use crate::id::{SessionId, TurnId};
+use crate::scope::Scope;
+use crate::session::{AddedMessage, ClosedTurn, OpenTurn, Session, SessionPatch, SessionSeed, Turn, TurnDraft};
+
+/// Turns a transaction marks as failed at start; more than this is done in several.
+const ABANDONED_BATCH: usize = 1_000;
+
+/// A store in one SQLite file.
+pub struct Sqlite {
+    writer: Arc<Writer>,
+    readers: Readers,
+    clock: Arc<dyn Clock>,
+    lock: Lock,
+    /// Removed with the store, for tests and trials.
+    temporary: Option<PathBuf>,
+}
+
+impl Sqlite {
+    /// Opens a data file, making it if it does not exist. One process at a time can have it open.
+    pub fn open(path: &Path, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
+        if let Some(folder) = path.parent() {
+            let cannot =
+                |error: std::io::Error| StoreError::CannotOpen { path: path.into(), reason: error.to_string() };
+            std::fs::create_dir_all(folder).map_err(cannot)?;
+        }
+        let lock = Lock::take(path)?;
+        let db = connect::open_writer(path)?;
+        let writer = Writer::start(db).map_err(|error| StoreError::Disk(error.to_string()))?;
+        Ok(Self { writer: Arc::new(writer), readers: Readers::new(path), clock, lock, temporary: None })
+    }
+
+    /// Opens a store in a new folder that vanishes with it.
+    pub fn temporary(clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
+        let folder = std::env::temp_dir().join(format!("recalld-{}", uuid::Uuid::new_v4()));
+        let mut store = Self::open(&folder.join("recalld.db"), clock)?;
+        store.temporary = Some(folder);
+        Ok(store)
+    }
+
+    /// Tells other processes where this one serves.
+    pub fn announce(&self, url: &str) {
+        self.lock.note(Some(url.to_owned()));
+    }
+
+    fn write<T, F>(&self, work: F) -> StoreFuture<'_, T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    {
+        Box::pin(self.writer.write(work))
+    }
+
+    fn read<T, F>(&self, work: F) -> StoreFuture<'_, T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    {
+        Box::pin(self.readers.read(work))
+    }
+
+    /// A note that somebody looked, for reads that find a session.
+    fn looked(&self) -> impl Fn(i64) + Send + 'static {
+        let (writer, clock) = (Arc::clone(&self.writer), Arc::clone(&self.clock));
+        move |session_key| writer.touch(session_key, clock.reading().wall.as_microsecond())
+    }
+}
+
+impl Store for Sqlite {
+    fn create_session(&self, scope: &Scope, id: SessionId, seed: SessionSeed) -> StoreFuture<'_, Session> {
+        let (scope, clock) = (scope.clone(), Arc::clone(&self.clock));
+        self.write(move |db| session::create(db, &scope, id, &seed, clock.now().as_microsecond()))
+    }
+
+    fn session(&self, scope: &Scope, id: SessionId) -> StoreFuture<'_, Option<Session>> {
+        let scope = scope.clone();
+        self.read(move |db| Ok(session::find(db, &scope, id)?.map(|(_, session)| session)))
+    }
+
+    fn sessions(&self, scope: &Scope, page: PageRequest) -> StoreFuture<'_, Page<Session>> {
+        let scope = scope.clone();
+        self.read(move |db| session::list(db, &scope, page))
+    }
+
+    fn update_session(&self, scope: &Scope, id: SessionId, patch: SessionPatch) -> StoreFuture<'_, Option<Session>> {
+        let (scope, clock) = (scope.clone(), Arc::clone(&self.clock));
+        self.write(move |db| session::update(db, &scope, id, patch, clock.now().as_microsecond()))
+    }
+
+    fn delete_session(&self, scope: &Scope, id: SessionId) -> StoreFuture<'_, Option<u64>> {
+        let scope = scope.clone();
+        self.write(move |db| session::delete(db, &scope, id))
+    }
+
+    fn open_turn(&self, scope: &Scope, turn: OpenTurn) -> StoreFuture<'_, Opened> {
+        let (scope, clock) = (scope.clone(), Arc::clone(&self.clock));
+        self.write(move |db| turn::open(db, &scope, turn, clock.now()))
+    }
+
+    fn close_turn(&self, scope: &Scope, turn: ClosedTurn) -> StoreFuture<'_, Kept> {
+        let (scope, clock) = (scope.clone(), Arc::clone(&self.clock));
+        self.write(move |db| turn::close(db, &scope, turn, clock.now().as_microsecond()))
+    }
+
+    fn add_turns(
+        &self,
+        scope: &Scope,
+        session: SessionId,
+        seed: SessionSeed,
+        turns: Vec<TurnDraft>,
+    ) -> StoreFuture<'_, Vec<Turn>> {
+        let (scope, clock) = (scope.clone(), Arc::clone(&self.clock));
+        self.write(move |db| turn::add(db, &scope, session, &seed, turns, || clock.now()))
+    }
+
+    fn add_messages(
+        &self,
+        scope: &Scope,
+        session: SessionId,
+        seed: SessionSeed,
+        messages: Vec<AddedMessage>,
+        ids: Vec<TurnId>,
+    ) -> StoreFuture<'_, Vec<Turn>> {
+        let (scope, clock) = (scope.clone(), Arc::clone(&self.clock));
+        self.write(move |db| turn::add_messages(db, &scope, session, &seed, messages, ids, || clock.now()))
+    }
+
+    fn last_turns(&self, scope: &Scope, session: SessionId, turns_max: usize) -> StoreFuture<'_, Recent> {
+        let (scope, looked) = (scope.clone(), self.looked());
+        self.read(move |db| {
+            let (key, recent) = turn::recent(db, &scope, session, turns_max)?;
+            key.into_iter().for_each(looked);
+            Ok(recent)
+        })
+    }
+
+    fn turns(&self, scope: &Scope, session: SessionId, page: PageRequest) -> StoreFuture<'_, Option<Page<Turn>>> {
+        let (scope, looked) = (scope.clone(), self.looked());
+        self.read(move |db| {
+            let found = turn::list(db, &scope, session, page)?;
+            Ok(found.map(|(key, page)| {
+                looked(key);
+                page
+            }))
+        })
+    }
+
+    fn expire(&self, expiry: Expiry) -> StoreFuture<'_, Expired> {
+        self.write(move |db| expire::expire(db, expiry))
+    }
+
+    fn stats(&self, scope: &Scope) -> StoreFuture<'_, Stats> {
+        let scope = scope.clone();
+        self.read(move |db| session::stats(db, &scope))
+    }
+
+    fn fail_abandoned(&self) -> StoreFuture<'_, u64> {
+        Box::pin(async move {
+            let mut total = 0;
+            loop {
+                let failed = self.writer.write(|db| turn::fail_abandoned(db, ABANDONED_BATCH)).await?;
+                total += failed;
+                if failed < ABANDONED_BATCH as u64 {
+                    return Ok(total);
+                }
+            }
+        })
+    }
+
+    fn ping(&self) -> StoreFuture<'_, ()> {
+        self.read(|db| db.query_row("SELECT 1", [], |_| Ok(())).map_err(|error| meaning(&error)))
+    }
+
+    fn close(&self) -> StoreFuture<'_, ()> {
+        let writer = Arc::clone(&self.writer);
+        self.readers.close();
+        Box::pin(async move {
+            tokio::task::spawn_blocking(move || writer.stop())
+                .await
+                .map_err(|error| StoreError::Disk(error.to_string()))
+        })
+    }
+}
+
+impl Drop for Sqlite {
+    fn drop(&mut self) {
+        self.readers.close();
+        self.writer.stop();
+        if let Some(folder) = &self.temporary {
+            let _ = std::fs::remove_dir_all(folder);
+        }
+    }
+}

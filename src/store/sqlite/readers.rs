@@ -1,0 +1,60 @@
+//! Connections that only read. WAL lets them see the last commit while the next is being written.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rusqlite::Connection;
+use tokio::sync::Semaphore;
+
+use super::connect::open_reader;
+use crate::store::StoreError;
+
+/// Most reads at one time; more wait.
+const READERS_MAX: usize = 8;
+
+/// The pool. Connections are opened when first needed and kept.
+#[derive(Debug, Clone)]
+pub(super) struct Readers {
+    path: PathBuf,
+    idle: Arc<Mutex<Vec<Connection>>>,
+    places: Arc<Semaphore>,
+}
+
+impl Readers {
+    pub(super) fn new(path: &Path) -> Self {
+        Self { path: path.into(), idle: Arc::default(), places: Arc::new(Semaphore::new(READERS_MAX)) }
+    }
+
+    /// Runs a read off the async threads: a cold disk may take its time.
+    pub(super) async fn read<T, F>(&self, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    {
+        let place = Arc::clone(&self.places).acquire_owned().await.map_err(|_| StoreError::Closed)?;
+        let pool = self.clone();
+        let read = move || {
+            let db = pool.take()?;
+            let found = work(&db);
+            pool.put_back(db);
+            drop(place);
+            found
+        };
+        tokio::task::spawn_blocking(read).await.map_err(|error| StoreError::Disk(error.to_string()))?
+    }
+
+    fn take(&self) -> Result<Connection, StoreError> {
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        idle.map_or_else(|| open_reader(&self.path), Ok)
+    }
+
+    fn put_back(&self, db: Connection) {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(db);
+    }
+
+    /// Lets go of all connections; reads that come later fail.
+    pub(super) fn close(&self) {
+        self.places.close();
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}

@@ -1,0 +1,164 @@
+//! A turn as a row: encoding, decoding, and the checksum between them.
+
+use rusqlite::Row;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use uuid::Uuid;
+use xxhash_rust::xxh3::Xxh3;
+
+use crate::clock::from_micros;
+use crate::id::{SessionId, TurnId};
+use crate::message::{Message, Role};
+use crate::session::{Turn, TurnStatus, answer_of};
+use crate::store::StoreError;
+
+/// The columns of a turn, in the order of [`TurnRow::read`].
+pub(super) const COLUMNS: &str = "turn.number, turn.id, turn.status, turn.role, turn.question, turn.answer, turn.extra, turn.metadata, \
+     turn.created_at, turn.answered_at, turn.checksum, turn.key";
+
+/// The content of a turn's row.
+#[derive(Debug)]
+pub(super) struct TurnRow {
+    pub(super) number: u64,
+    pub(super) id: TurnId,
+    pub(super) status: String,
+    pub(super) role: String,
+    pub(super) question: String,
+    pub(super) answer: Option<String>,
+    pub(super) extra: Option<String>,
+    pub(super) metadata: String,
+    pub(super) created_at: i64,
+    pub(super) answered_at: Option<i64>,
+    pub(super) checksum: i64,
+    pub(super) key: i64,
+}
+
+/// What question and answer are beside their text, and what was said between them.
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
+struct Extra {
+    #[serde(default, skip_serializing_if = "Side::is_plain")]
+    question: Side,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    between: Vec<Message>,
+    #[serde(default, skip_serializing_if = "Side::is_plain")]
+    answer: Side,
+}
+
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
+struct Side {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    raw: Option<Value>,
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    metadata: Map<String, Value>,
+}
+
+impl Side {
+    fn is_plain(&self) -> bool {
+        *self == Self::default()
+    }
+
+    fn of(message: &Message) -> Self {
+        Self { name: message.name.clone(), raw: message.raw.clone(), metadata: message.metadata.clone() }
+    }
+
+    fn with(self, role: Role, text: String, created_at: i64) -> Message {
+        let created_at = from_micros(created_at);
+        Message { role, name: self.name, text, raw: self.raw, metadata: self.metadata, created_at }
+    }
+}
+
+impl TurnRow {
+    /// Encodes a turn. The row's key is not known yet.
+    pub(super) fn of(turn: &Turn) -> Self {
+        let answer = answer_of(&turn.messages);
+        let between_end = turn.messages.len() - usize::from(answer.is_some());
+        let extra = Extra {
+            question: Side::of(turn.question()),
+            between: turn.messages[1..between_end].to_vec(),
+            answer: answer.map(Side::of).unwrap_or_default(),
+        };
+        let mut row = Self {
+            number: turn.number,
+            id: turn.id,
+            status: turn.status.as_str().to_owned(),
+            role: turn.question().role.as_str().to_owned(),
+            question: turn.question().text.clone(),
+            answer: answer.map(|message| message.text.clone()),
+            extra: (extra != Extra::default()).then(|| to_json(&extra)),
+            metadata: to_json(&turn.metadata),
+            created_at: turn.created_at.as_microsecond(),
+            answered_at: answer.map(|message| message.created_at.as_microsecond()),
+            checksum: 0,
+            key: 0,
+        };
+        row.checksum = row.sum(turn.session);
+        row
+    }
+
+    /// Reads [`COLUMNS`].
+    pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self {
+            number: row.get(0)?,
+            id: TurnId::from_uuid(Uuid::from_bytes(row.get(1)?)),
+            status: row.get(2)?,
+            role: row.get(3)?,
+            question: row.get(4)?,
+            answer: row.get(5)?,
+            extra: row.get(6)?,
+            metadata: row.get(7)?,
+            created_at: row.get(8)?,
+            answered_at: row.get(9)?,
+            checksum: row.get(10)?,
+            key: row.get(11)?,
+        })
+    }
+
+    /// Decodes the row after comparing its checksum. A damaged row is an error, never a turn.
+    pub(super) fn turn(self, session: SessionId) -> Result<Turn, StoreError> {
+        let number = self.number;
+        let damaged = |what: &str| StoreError::Damaged { session, number, what: what.to_owned() };
+        if self.sum(session) != self.checksum {
+            return Err(damaged("its content does not match its checksum"));
+        }
+        let status = TurnStatus::parse(&self.status).ok_or_else(|| damaged("its status is unknown"))?;
+        let role = Role::parse(&self.role).ok_or_else(|| damaged("its role is unknown"))?;
+        let extra: Extra = match &self.extra {
+            Some(json) => serde_json::from_str(json).map_err(|_| damaged("its extra is unreadable"))?,
+            None => Extra::default(),
+        };
+        let metadata = serde_json::from_str(&self.metadata).map_err(|_| damaged("its metadata is unreadable"))?;
+        let mut messages = Vec::with_capacity(extra.between.len() + 2);
+        messages.push(extra.question.with(role, self.question, self.created_at));
+        messages.extend(extra.between);
+        if let Some(text) = self.answer {
+            let at = self.answered_at.unwrap_or(self.created_at);
+            messages.push(extra.answer.with(Role::Assistant, text, at));
+        }
+        let created_at = from_micros(self.created_at);
+        Ok(Turn { id: self.id, session, number, status, messages, metadata, created_at })
+    }
+
+    fn sum(&self, session: SessionId) -> i64 {
+        let mut hash = Xxh3::new();
+        hash.update(session.as_uuid().as_bytes());
+        hash.update(self.id.as_uuid().as_bytes());
+        for number in [self.number as i64, self.created_at, self.answered_at.unwrap_or(i64::MIN)] {
+            hash.update(&number.to_le_bytes());
+        }
+        let answer = self.answer.as_deref();
+        let texts = [Some(&*self.status), Some(&*self.role), Some(&*self.question), answer];
+        for text in texts.into_iter().chain([self.extra.as_deref(), Some(&*self.metadata)]) {
+            // The length goes in too, so that text cannot move from one column to the next.
+            hash.update(&text.map_or(u64::MAX, |text| text.len() as u64).to_le_bytes());
+            hash.update(text.unwrap_or_default().as_bytes());
+        }
+        hash.digest() as i64
+    }
+}
+
+/// JSON of a value of ours.
+pub(super) fn to_json<T: Serialize>(value: &T) -> String {
+    serde_json::to_string(value).expect("our own structs with string keys always serialise")
+}

@@ -1,0 +1,63 @@
+-- The first schema. Migrations go forward only; a change is a new file, never an edit of this one.
+
+-- A conversation. `key` stands for (tenant, user, id) everywhere else.
+CREATE TABLE session (
+    key           INTEGER PRIMARY KEY,
+    tenant        TEXT    NOT NULL CHECK (tenant <> ''),
+    user          TEXT    NOT NULL CHECK (user <> ''),
+    id            BLOB    NOT NULL CHECK (length(id) = 16),
+    kind          TEXT    NOT NULL CHECK (kind IN ('durable', 'ephemeral')),
+    metadata      TEXT    NOT NULL CHECK (json_valid(metadata)),
+    -- Microseconds; NULL follows the server's setting, -1 means never.
+    ttl           INTEGER CHECK (ttl = -1 OR ttl > 0),
+    -- The number the next turn gets. Only ever grows, so no number is used twice.
+    next_number   INTEGER NOT NULL CHECK (next_number > 0),
+    turns         INTEGER NOT NULL CHECK (turns >= 0),
+    created_at    INTEGER NOT NULL,
+    updated_at    INTEGER NOT NULL,
+    last_accessed INTEGER NOT NULL,
+    UNIQUE (tenant, user, id)
+) STRICT;
+
+-- A user's sessions in the order they began.
+CREATE INDEX session_by_user ON session (tenant, user, key);
+-- Empty sessions are found by when they were last used.
+CREATE INDEX session_empty ON session (last_accessed) WHERE turns = 0;
+
+-- A question and its answer. Times are microseconds since 1970.
+CREATE TABLE turn (
+    key        INTEGER PRIMARY KEY,
+    session    INTEGER NOT NULL REFERENCES session (key),
+    number     INTEGER NOT NULL CHECK (number > 0),
+    id         BLOB    NOT NULL CHECK (length(id) = 16),
+    status     TEXT    NOT NULL CHECK (status IN ('pending', 'complete', 'partial', 'failed')),
+    -- Who opened the turn; nearly always the user.
+    role       TEXT    NOT NULL CHECK (role IN ('user', 'assistant', 'system', 'tool')),
+    question   TEXT    NOT NULL,
+    answer     TEXT,
+    -- What question and answer are beside their text, and what was said between them; NULL when both are plain.
+    extra      TEXT    CHECK (extra IS NULL OR json_valid(extra)),
+    metadata   TEXT    NOT NULL CHECK (json_valid(metadata)),
+    created_at INTEGER NOT NULL,
+    answered_at INTEGER,
+    -- xxh3 of all of the above but the keys; see row.rs.
+    checksum   INTEGER NOT NULL,
+    -- When the session's own TTL ends it; NULL follows the server's setting.
+    expires_at INTEGER,
+    CONSTRAINT a_question_says_something CHECK (
+        trim(question, char(9, 10, 11, 12, 13, 32)) <> '' OR extra ->> '$.question.raw' IS NOT NULL
+    ),
+    CONSTRAINT a_complete_turn_has_an_answer CHECK (
+        status <> 'complete'
+        OR (answer IS NOT NULL AND (trim(answer, char(9, 10, 11, 12, 13, 32)) <> '' OR extra ->> '$.answer.raw' IS NOT NULL))
+    )
+) STRICT;
+
+-- "The last N of a session" reads this index from its front.
+CREATE UNIQUE INDEX turn_by_number ON turn (session, number DESC);
+CREATE UNIQUE INDEX turn_by_id ON turn (id, session);
+-- Expiry walks these two from their fronts.
+CREATE INDEX turn_by_age ON turn (created_at) WHERE expires_at IS NULL;
+CREATE INDEX turn_by_expiry ON turn (expires_at) WHERE expires_at IS NOT NULL;
+-- What a former process left unfinished.
+CREATE INDEX turn_pending ON turn (key) WHERE status = 'pending';

@@ -1,0 +1,163 @@
+//! Sessions in SQL.
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use uuid::Uuid;
+
+use super::connect::meaning;
+use super::row::to_json;
+use crate::clock::from_micros;
+use crate::id::SessionId;
+use crate::period::{Period, Ttl};
+use crate::scope::Scope;
+use crate::session::{Session, SessionKind, SessionPatch, SessionSeed};
+use crate::store::{Page, PageRequest, Stats, StoreError};
+
+const COLUMNS: &str = "key, id, kind, metadata, ttl, turns, created_at, updated_at, last_accessed";
+
+/// A TTL as stored: microseconds, -1 for never.
+fn ttl_column(ttl: Option<Ttl>) -> Option<i64> {
+    ttl.map(|ttl| ttl.0.map_or(-1, Period::micros))
+}
+
+fn read_ttl(column: Option<i64>) -> Option<Ttl> {
+    column.map(|micros| Ttl((micros >= 0).then(|| Period::from_micros(micros))))
+}
+
+/// When a turn of a session with this TTL ends by it; `None` when the server's setting rules.
+pub(super) fn turn_expiry(ttl: Option<i64>, created_at: i64) -> Option<i64> {
+    ttl.map(|micros| if micros < 0 { i64::MAX } else { created_at.saturating_add(micros) })
+}
+
+fn read(row: &Row<'_>) -> rusqlite::Result<(i64, Session)> {
+    let kind: String = row.get(2)?;
+    let metadata: String = row.get(3)?;
+    let session = Session {
+        id: SessionId::from_uuid(Uuid::from_bytes(row.get(1)?)),
+        kind: if kind == "ephemeral" { SessionKind::Ephemeral } else { SessionKind::Durable },
+        // The database checks that it is JSON.
+        metadata: serde_json::from_str(&metadata).unwrap_or_default(),
+        ttl: read_ttl(row.get(4)?),
+        turns: row.get(5)?,
+        created_at: from_micros(row.get(6)?),
+        updated_at: from_micros(row.get(7)?),
+        last_accessed: from_micros(row.get(8)?),
+    };
+    Ok((row.get(0)?, session))
+}
+
+/// Looks a session up within its scope, with its key.
+pub(super) fn find(db: &Connection, scope: &Scope, id: SessionId) -> Result<Option<(i64, Session)>, StoreError> {
+    let sql = format!("SELECT {COLUMNS} FROM session WHERE tenant = ?1 AND user = ?2 AND id = ?3");
+    let mut statement = db.prepare_cached(&sql).map_err(|error| meaning(&error))?;
+    let key = (scope.tenant().as_str(), scope.user().as_str(), id.as_uuid().as_bytes());
+    statement.query_row(key, read).optional().map_err(|error| meaning(&error))
+}
+
+/// A session's place for new turns: its key, the first number to use, its own TTL.
+pub(super) struct Place {
+    pub(super) key: i64,
+    pub(super) number: u64,
+    pub(super) ttl: Option<i64>,
+}
+
+/// Makes the session if need be and reserves the next `turns` numbers in it.
+pub(super) fn reserve(
+    db: &Connection,
+    scope: &Scope,
+    id: SessionId,
+    seed: &SessionSeed,
+    turns: u64,
+    now: i64,
+) -> Result<Place, StoreError> {
+    let sql = "INSERT INTO session
+                 (tenant, user, id, kind, metadata, ttl, next_number, turns, created_at, updated_at, last_accessed)
+               VALUES (?1, ?2, ?3, 'durable', ?4, ?5, 1 + ?6, ?6, ?7, ?7, ?7)
+               ON CONFLICT (tenant, user, id) DO UPDATE SET
+                 next_number = next_number + ?6, turns = turns + ?6, updated_at = ?7, last_accessed = ?7
+               RETURNING key, next_number - ?6, ttl";
+    let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
+    let (tenant, user) = (scope.tenant().as_str(), scope.user().as_str());
+    let values =
+        params![tenant, user, id.as_uuid().as_bytes(), to_json(&seed.metadata), ttl_column(seed.ttl), turns, now];
+    let place = |row: &Row<'_>| Ok(Place { key: row.get(0)?, number: row.get(1)?, ttl: row.get(2)? });
+    statement.query_row(values, place).map_err(|error| meaning(&error))
+}
+
+pub(super) fn create(
+    db: &Connection,
+    scope: &Scope,
+    id: SessionId,
+    seed: &SessionSeed,
+    now: i64,
+) -> Result<Session, StoreError> {
+    if let Some((_, session)) = find(db, scope, id)? {
+        return Ok(session);
+    }
+    reserve(db, scope, id, seed, 0, now)?;
+    let made = find(db, scope, id)?;
+    made.map(|(_, session)| session).ok_or_else(|| StoreError::Refused("the new session is not there".into()))
+}
+
+pub(super) fn update(
+    db: &Connection,
+    scope: &Scope,
+    id: SessionId,
+    patch: SessionPatch,
+    now: i64,
+) -> Result<Option<Session>, StoreError> {
+    let Some((key, mut session)) = find(db, scope, id)? else { return Ok(None) };
+    for (name, value) in patch.metadata {
+        match value {
+            serde_json::Value::Null => session.metadata.remove(&name),
+            value => session.metadata.insert(name, value),
+        };
+    }
+    let set = "UPDATE session SET metadata = ?2, updated_at = ?3, last_accessed = ?3 WHERE key = ?1";
+    execute(db, set, params![key, to_json(&session.metadata), now])?;
+    if let Some(ttl) = ttl_column(patch.ttl) {
+        execute(db, "UPDATE session SET ttl = ?2 WHERE key = ?1", params![key, ttl])?;
+        let turns = "UPDATE turn SET expires_at = iif(?2 < 0, 9223372036854775807, created_at + ?2) WHERE session = ?1";
+        execute(db, turns, params![key, ttl])?;
+    }
+    Ok(find(db, scope, id)?.map(|(_, session)| session))
+}
+
+pub(super) fn delete(db: &Connection, scope: &Scope, id: SessionId) -> Result<Option<u64>, StoreError> {
+    let Some((key, _)) = find(db, scope, id)? else { return Ok(None) };
+    let turns = execute(db, "DELETE FROM turn WHERE session = ?1", params![key])?;
+    execute(db, "DELETE FROM session WHERE key = ?1", params![key])?;
+    Ok(Some(turns as u64))
+}
+
+/// A user's sessions in the order they began; the cursor is the session's key.
+pub(super) fn list(db: &Connection, scope: &Scope, page: PageRequest) -> Result<Page<Session>, StoreError> {
+    let sql =
+        format!("SELECT {COLUMNS} FROM session WHERE tenant = ?1 AND user = ?2 AND key > ?3 ORDER BY key LIMIT ?4");
+    let mut statement = db.prepare_cached(&sql).map_err(|error| meaning(&error))?;
+    let (tenant, user) = (scope.tenant().as_str(), scope.user().as_str());
+    let values = params![tenant, user, cursor(page), page.limit + 1];
+    let rows = statement.query_map(values, read).map_err(|error| meaning(&error))?;
+    let found = rows.map(|row| row.map(|(key, session)| (key as u64, session)).map_err(|error| meaning(&error)));
+    Ok(Page::cut(found.collect::<Result<_, _>>()?, page.limit))
+}
+
+/// The cursor as SQL has it; one from nowhere finds nothing.
+pub(super) fn cursor(page: PageRequest) -> i64 {
+    page.after.map_or(0, |after| i64::try_from(after).unwrap_or(i64::MAX))
+}
+
+pub(super) fn stats(db: &Connection, scope: &Scope) -> Result<Stats, StoreError> {
+    let sql = "SELECT count(*), coalesce(sum(turns), 0) FROM session WHERE tenant = ?1 AND user = ?2";
+    let who = (scope.tenant().as_str(), scope.user().as_str());
+    let (sessions, turns) =
+        db.query_row(sql, who, |row| Ok((row.get(0)?, row.get(1)?))).map_err(|error| meaning(&error))?;
+    let bytes = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size";
+    let bytes = db.query_row(bytes, [], |row| row.get(0)).map_err(|error| meaning(&error))?;
+    Ok(Stats { sessions, turns, bytes })
+}
+
+/// Runs a statement from the cache.
+pub(super) fn execute(db: &Connection, sql: &str, values: impl rusqlite::Params) -> Result<usize, StoreError> {
+    let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
+    statement.execute(values).map_err(|error| meaning(&error))
+}

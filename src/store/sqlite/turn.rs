@@ -1,0 +1,250 @@
+//! Turns in SQL.
+
+use jiff::Timestamp;
+use rusqlite::{Connection, OptionalExtension, params};
+use serde_json::Map;
+
+use super::connect::meaning;
+use super::row::{COLUMNS, TurnRow};
+use super::session::{self, Place, cursor, execute, reserve, turn_expiry};
+use crate::clock::from_micros;
+use crate::id::{SessionId, TurnId};
+use crate::message::Message;
+use crate::scope::Scope;
+use crate::session::{AddedMessage, ClosedTurn, OpenTurn, SessionSeed, Turn, TurnDraft, TurnStatus, group};
+use crate::store::{Kept, Opened, Page, PageRequest, Recent, StoreError};
+
+/// Writes a question. The time is taken here, in the order of the numbers.
+pub(super) fn open(db: &Connection, scope: &Scope, open: OpenTurn, now: Timestamp) -> Result<Opened, StoreError> {
+    if let Some((_, row)) = find(db, scope, open.session, open.id)? {
+        let created_at = from_micros(row.created_at);
+        return Ok(Opened { number: Some(row.number), created_at, kept: Kept::OnDisk });
+    }
+    let place = reserve(db, scope, open.session, &open.seed, 1, now.as_microsecond())?;
+    let mut question = open.question;
+    question.created_at = now;
+    let turn = Turn {
+        id: open.id,
+        session: open.session,
+        number: place.number,
+        status: TurnStatus::Pending,
+        messages: vec![question],
+        metadata: open.metadata,
+        created_at: now,
+    };
+    insert(db, &place, &turn)?;
+    Ok(Opened { number: Some(place.number), created_at: now, kept: Kept::OnDisk })
+}
+
+/// Writes how a pending turn ended.
+pub(super) fn close(db: &Connection, scope: &Scope, closed: ClosedTurn, now: i64) -> Result<Kept, StoreError> {
+    let Some((session_key, row)) = find(db, scope, closed.session, closed.id)? else {
+        return Err(StoreError::UnknownTurn(closed.id));
+    };
+    if row.status != TurnStatus::Pending.as_str() {
+        return Ok(Kept::OnDisk);
+    }
+    let key = row.key;
+    let mut turn = row.turn(closed.session)?;
+    turn.status = closed.status;
+    turn.messages.extend(closed.messages);
+    turn.metadata.extend(closed.metadata);
+    rewrite(db, key, &turn)?;
+    execute(db, "UPDATE session SET updated_at = ?2, last_accessed = ?2 WHERE key = ?1", params![session_key, now])?;
+    Ok(Kept::OnDisk)
+}
+
+/// Adds turns that others completed.
+pub(super) fn add(
+    db: &Connection,
+    scope: &Scope,
+    session: SessionId,
+    seed: &SessionSeed,
+    drafts: Vec<TurnDraft>,
+    now: impl Fn() -> Timestamp,
+) -> Result<Vec<Turn>, StoreError> {
+    let mut place = reserve(db, scope, session, seed, drafts.len() as u64, now().as_microsecond())?;
+    let mut turns = Vec::with_capacity(drafts.len());
+    for draft in drafts {
+        let turn = placed(draft, session, place.number, &now);
+        insert(db, &place, &turn)?;
+        place.number += 1;
+        turns.push(turn);
+    }
+    Ok(turns)
+}
+
+/// Gives a draft its number, and times to messages that came without.
+fn placed(draft: TurnDraft, session: SessionId, number: u64, now: &impl Fn() -> Timestamp) -> Turn {
+    let status = draft.status();
+    let mut messages = draft.messages;
+    let created_at = draft.created_at.unwrap_or_else(now);
+    if draft.created_at.is_none() {
+        messages.iter_mut().for_each(|message| message.created_at = now());
+        messages[0].created_at = created_at;
+    }
+    Turn { id: draft.id, session, number, status, messages, metadata: draft.metadata, created_at }
+}
+
+/// Adds loose messages: they answer the last turn, or become turns.
+pub(super) fn add_messages(
+    db: &Connection,
+    scope: &Scope,
+    session: SessionId,
+    seed: &SessionSeed,
+    messages: Vec<AddedMessage>,
+    ids: Vec<TurnId>,
+    now: impl Fn() -> Timestamp,
+) -> Result<Vec<Turn>, StoreError> {
+    let last = last_row(db, scope, session)?;
+    let open = last.filter(|row| row.status == TurnStatus::Partial.as_str() && row.answer.is_none());
+    let grouped = group(open.is_some(), messages.into_iter().map(|added| added.stamped(&now)).collect());
+    let mut touched = Vec::new();
+    if let (Some(row), false) = (open, grouped.joins_last.is_empty()) {
+        let key = row.key;
+        let mut turn = row.turn(session)?;
+        turn.messages.extend(grouped.joins_last);
+        let draft = TurnDraft { id: turn.id, messages: turn.messages, metadata: turn.metadata, created_at: None };
+        turn.status = draft.status();
+        (turn.messages, turn.metadata) = (draft.messages, draft.metadata);
+        rewrite(db, key, &turn)?;
+        touched.push(turn);
+    }
+    let draft = |(messages, id): (Vec<Message>, TurnId)| TurnDraft {
+        id,
+        created_at: messages.first().map(|message| message.created_at),
+        messages,
+        metadata: Map::new(),
+    };
+    let drafts = grouped.turns.into_iter().zip(ids).map(draft).collect();
+    touched.extend(add(db, scope, session, seed, drafts, now)?);
+    Ok(touched)
+}
+
+fn insert(db: &Connection, place: &Place, turn: &Turn) -> Result<(), StoreError> {
+    let row = TurnRow::of(turn);
+    let sql = "INSERT INTO turn (session, number, id, status, role, question, answer, extra, metadata, created_at,
+                                 answered_at, checksum, expires_at)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
+    let expires_at = turn_expiry(place.ttl, row.created_at);
+    let id = row.id.as_uuid().as_bytes();
+    let values = params![
+        place.key,
+        row.number,
+        id,
+        row.status,
+        row.role,
+        row.question,
+        row.answer,
+        row.extra,
+        row.metadata,
+        row.created_at,
+        row.answered_at,
+        row.checksum,
+        expires_at,
+    ];
+    execute(db, sql, values).map(drop)
+}
+
+/// Writes a turn again in its place.
+fn rewrite(db: &Connection, key: i64, turn: &Turn) -> Result<(), StoreError> {
+    let row = TurnRow::of(turn);
+    let sql = "UPDATE turn SET status = ?2, answer = ?3, extra = ?4, metadata = ?5, answered_at = ?6, checksum = ?7
+               WHERE key = ?1";
+    let values = params![key, row.status, row.answer, row.extra, row.metadata, row.answered_at, row.checksum];
+    execute(db, sql, values).map(drop)
+}
+
+/// Looks a turn up within its scope and session. Answers the session's key too.
+fn find(db: &Connection, scope: &Scope, session: SessionId, id: TurnId) -> Result<Option<(i64, TurnRow)>, StoreError> {
+    let sql = format!(
+        "SELECT {COLUMNS}, session.key FROM turn JOIN session ON session.key = turn.session
+         WHERE turn.id = ?4 AND tenant = ?1 AND user = ?2 AND session.id = ?3"
+    );
+    let mut statement = db.prepare_cached(&sql).map_err(|error| meaning(&error))?;
+    let (tenant, user) = (scope.tenant().as_str(), scope.user().as_str());
+    let values = params![tenant, user, session.as_uuid().as_bytes(), id.as_uuid().as_bytes()];
+    let found = statement.query_row(values, |row| Ok((row.get(12)?, TurnRow::read(row)?))).optional();
+    found.map_err(|error| meaning(&error))
+}
+
+fn last_row(db: &Connection, scope: &Scope, session: SessionId) -> Result<Option<TurnRow>, StoreError> {
+    let Some((key, _)) = session::find(db, scope, session)? else { return Ok(None) };
+    let sql = format!("SELECT {COLUMNS} FROM turn WHERE session = ?1 ORDER BY number DESC LIMIT 1");
+    let mut statement = db.prepare_cached(&sql).map_err(|error| meaning(&error))?;
+    statement.query_row([key], TurnRow::read).optional().map_err(|error| meaning(&error))
+}
+
+/// The last turns that enter context, oldest first, with the session's key. A damaged turn is named
+/// instead of shown.
+pub(super) fn recent(
+    db: &Connection,
+    scope: &Scope,
+    session: SessionId,
+    turns_max: usize,
+) -> Result<(Option<i64>, Recent), StoreError> {
+    let Some((key, found)) = session::find(db, scope, session)? else {
+        return Ok((None, Recent::default()));
+    };
+    let sql = format!(
+        "SELECT {COLUMNS} FROM turn WHERE session = ?1 AND status IN ('complete', 'partial')
+         ORDER BY number DESC LIMIT ?2"
+    );
+    let mut statement = db.prepare_cached(&sql).map_err(|error| meaning(&error))?;
+    let rows = statement.query_map(params![key, turns_max], TurnRow::read).map_err(|error| meaning(&error))?;
+    let rows: Vec<TurnRow> = rows.collect::<Result<_, _>>().map_err(|error| meaning(&error))?;
+    let mut recent = Recent { session: Some(found), ..Recent::default() };
+    for row in rows.into_iter().rev() {
+        match row.turn(session) {
+            Ok(turn) => recent.turns.push(turn),
+            Err(damage) => recent.damaged.push(damage),
+        }
+    }
+    Ok((Some(key), recent))
+}
+
+/// The turns of a session by number; the cursor is the number.
+pub(super) fn list(
+    db: &Connection,
+    scope: &Scope,
+    session: SessionId,
+    page: PageRequest,
+) -> Result<Option<(i64, Page<Turn>)>, StoreError> {
+    let Some((key, _)) = session::find(db, scope, session)? else { return Ok(None) };
+    let sql = format!("SELECT {COLUMNS} FROM turn WHERE session = ?1 AND number > ?2 ORDER BY number LIMIT ?3");
+    let mut statement = db.prepare_cached(&sql).map_err(|error| meaning(&error))?;
+    let values = params![key, cursor(page), page.limit + 1];
+    let rows = statement.query_map(values, TurnRow::read).map_err(|error| meaning(&error))?;
+    let decode = |row: rusqlite::Result<TurnRow>| {
+        let row = row.map_err(|error| meaning(&error))?;
+        Ok((row.number, row.turn(session)?))
+    };
+    let found = rows.map(decode).collect::<Result<Vec<_>, StoreError>>()?;
+    Ok(Some((key, Page::cut(found, page.limit))))
+}
+
+/// Marks turns left pending by a former process as failed, with the reason.
+pub(super) fn fail_abandoned(db: &Connection, turns_max: usize) -> Result<u64, StoreError> {
+    let sql = format!(
+        "SELECT {COLUMNS}, session.id FROM turn JOIN session ON session.key = turn.session
+         WHERE turn.status = 'pending' LIMIT ?1"
+    );
+    let mut statement = db.prepare_cached(&sql).map_err(|error| meaning(&error))?;
+    let read = |row: &rusqlite::Row<'_>| Ok((uuid::Uuid::from_bytes(row.get(12)?), TurnRow::read(row)?));
+    let rows = statement.query_map([turns_max], read).map_err(|error| meaning(&error))?;
+    let rows: Vec<_> = rows.collect::<Result<_, _>>().map_err(|error| meaning(&error))?;
+    let count = rows.len() as u64;
+    for (session, row) in rows {
+        let key = row.key;
+        match row.turn(SessionId::from_uuid(session)) {
+            Ok(mut turn) => {
+                turn.status = TurnStatus::Failed;
+                turn.metadata.insert("reason".into(), "recalld stopped before the answer came".into());
+                rewrite(db, key, &turn)?;
+            }
+            // A damaged row is left as it is, so that its damage stays visible; only its state moves on.
+            Err(_) => drop(execute(db, "UPDATE turn SET status = 'failed' WHERE key = ?1", [key])?),
+        }
+    }
+    Ok(count)
+}

@@ -1,0 +1,201 @@
+//! The one thread that writes. It drains its queue into one transaction and answers after COMMIT, so
+//! sixty-four writers share one sync of the disk.
+
+use std::collections::HashMap;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use rusqlite::Connection;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tracing::warn;
+
+use super::connect::meaning;
+use crate::store::StoreError;
+
+/// Most writes waiting for the thread; a caller beyond that waits its turn.
+const QUEUE_MAX: usize = 4_096;
+/// Most writes in one transaction.
+const BATCH_MAX: usize = 512;
+/// How long "somebody looked at this session" may wait for a transaction to travel with.
+const TOUCH_EVERY: Duration = Duration::from_secs(10);
+/// Most sessions whose last look is remembered until then.
+const TOUCHED_MAX: usize = 10_000;
+
+/// A handle to the writing thread.
+#[derive(Debug)]
+pub(super) struct Writer {
+    queue: Mutex<Option<Sender<Command>>>,
+    places: Arc<Semaphore>,
+    touched: Arc<Mutex<Touched>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// Session keys and when somebody last looked, in microseconds.
+type Touched = HashMap<i64, i64>;
+
+struct Command {
+    write: Box<dyn Write>,
+    /// Held until the write is answered; bounds the queue.
+    _place: OwnedSemaphorePermit,
+}
+
+/// One write: run inside the transaction, answered after it.
+trait Write: Send {
+    /// Whether it went well enough to keep; an error that condemns the whole transaction is returned.
+    fn run(&mut self, db: &Connection) -> Result<(), StoreError>;
+    fn answer(self: Box<Self>, fate: Result<(), StoreError>);
+}
+
+struct Task<F, T> {
+    work: Option<F>,
+    outcome: Option<Result<T, StoreError>>,
+    reply: oneshot::Sender<Result<T, StoreError>>,
+}
+
+impl<F, T> Write for Task<F, T>
+where
+    F: FnOnce(&Connection) -> Result<T, StoreError> + Send,
+    T: Send,
+{
+    fn run(&mut self, db: &Connection) -> Result<(), StoreError> {
+        let Some(work) = self.work.take() else { return Ok(()) };
+        let outcome = within_savepoint(db, work);
+        let fatal = outcome.as_ref().err().filter(|error| error.may_pass()).cloned();
+        self.outcome = Some(outcome);
+        fatal.map_or(Ok(()), Err)
+    }
+
+    fn answer(self: Box<Self>, fate: Result<(), StoreError>) {
+        let outcome = match fate {
+            Ok(()) => self.outcome.unwrap_or(Err(StoreError::Closed)),
+            Err(error) => Err(error),
+        };
+        // The caller may be gone; the write stands all the same.
+        let _ = self.reply.send(outcome);
+    }
+}
+
+/// A refused write leaves nothing behind, whatever it had done before it was refused.
+fn within_savepoint<T>(
+    db: &Connection,
+    work: impl FnOnce(&Connection) -> Result<T, StoreError>,
+) -> Result<T, StoreError> {
+    run(db, "SAVEPOINT write")?;
+    let outcome = work(db);
+    match outcome {
+        Ok(value) => run(db, "RELEASE write").map(|()| value),
+        Err(error) if error.may_pass() => Err(error),
+        Err(error) => run(db, "ROLLBACK TO write").and_then(|()| run(db, "RELEASE write")).and(Err(error)),
+    }
+}
+
+fn run(db: &Connection, sql: &str) -> Result<(), StoreError> {
+    let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
+    statement.execute([]).map(drop).map_err(|error| meaning(&error))
+}
+
+impl Writer {
+    /// Starts the thread on its connection.
+    pub(super) fn start(db: Connection) -> std::io::Result<Self> {
+        let (sender, receiver) = channel();
+        let touched = Arc::new(Mutex::new(Touched::new()));
+        let shared = Arc::clone(&touched);
+        let thread =
+            std::thread::Builder::new().name("recalld-writer".into()).spawn(move || serve(&db, &receiver, &shared))?;
+        Ok(Self {
+            queue: Mutex::new(Some(sender)),
+            places: Arc::new(Semaphore::new(QUEUE_MAX)),
+            touched,
+            thread: Mutex::new(Some(thread)),
+        })
+    }
+
+    /// Runs a write in the next transaction and answers when that is on disk.
+    pub(super) async fn write<T, F>(&self, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    {
+        let place = Arc::clone(&self.places).acquire_owned().await.map_err(|_| StoreError::Closed)?;
+        let (reply, answer) = oneshot::channel();
+        let write = Box::new(Task { work: Some(work), outcome: None, reply });
+        self.send(Command { write, _place: place })?;
+        answer.await.map_err(|_| StoreError::Closed)?
+    }
+
+    fn send(&self, command: Command) -> Result<(), StoreError> {
+        let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        queue.as_ref().and_then(|queue| queue.send(command).ok()).ok_or(StoreError::Closed)
+    }
+
+    /// Notes that somebody looked at a session; written along with the next transaction.
+    pub(super) fn touch(&self, session_key: i64, at: i64) {
+        let mut touched = self.touched.lock().unwrap_or_else(PoisonError::into_inner);
+        if touched.len() < TOUCHED_MAX {
+            touched.insert(session_key, at);
+        }
+    }
+
+    /// Finishes the queue and ends the thread. Blocks until it is done.
+    pub(super) fn stop(&self) {
+        drop(self.queue.lock().unwrap_or_else(PoisonError::into_inner).take());
+        if let Some(thread) = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The thread: waits for a write, takes what else has come meanwhile, writes it all in one go.
+fn serve(db: &Connection, queue: &Receiver<Command>, touched: &Mutex<Touched>) {
+    loop {
+        match queue.recv_timeout(TOUCH_EVERY) {
+            Ok(first) => {
+                let rest = queue.try_iter().take(BATCH_MAX - 1);
+                commit(db, std::iter::once(first).chain(rest).collect(), touched);
+            }
+            Err(RecvTimeoutError::Timeout) => flush_touched(db, touched),
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+    }
+    flush_touched(db, touched);
+    let _ = db.execute_batch("PRAGMA optimize; PRAGMA wal_checkpoint(TRUNCATE);");
+}
+
+fn flush_touched(db: &Connection, touched: &Mutex<Touched>) {
+    if !touched.lock().unwrap_or_else(PoisonError::into_inner).is_empty() {
+        commit(db, Vec::new(), touched);
+    }
+}
+
+/// One transaction for all; then everybody is answered.
+fn commit(db: &Connection, mut batch: Vec<Command>, touched: &Mutex<Touched>) {
+    let looked_at = std::mem::take(&mut *touched.lock().unwrap_or_else(PoisonError::into_inner));
+    let fate = transaction(db, &mut batch, &looked_at);
+    if let Err(error) = &fate {
+        warn!(writes = batch.len(), error = %error, "A transaction of {} writes failed: {error}", batch.len());
+    }
+    for command in batch {
+        command.write.answer(fate.clone());
+    }
+}
+
+fn transaction(db: &Connection, batch: &mut [Command], touched: &Touched) -> Result<(), StoreError> {
+    let done = run(db, "BEGIN IMMEDIATE").and_then(|()| {
+        batch.iter_mut().try_for_each(|command| command.write.run(db))?;
+        touched.iter().try_for_each(|(key, at)| write_touch(db, *key, *at))?;
+        run(db, "COMMIT")
+    });
+    if done.is_err() && !db.is_autocommit() {
+        // SQLite may have rolled back by itself; if not, do it now.
+        let _ = db.execute_batch("ROLLBACK");
+    }
+    done
+}
+
+fn write_touch(db: &Connection, key: i64, at: i64) -> Result<(), StoreError> {
+    let sql = "UPDATE session SET last_accessed = max(last_accessed, ?2) WHERE key = ?1";
+    let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
+    statement.execute((key, at)).map(drop).map_err(|error| meaning(&error))
+}
