@@ -1,3 +1,7 @@
-//! The binary.
+//! The binary: everything is in the library, so that others can build on it.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    recalld::cli::main()
+}

@@ -4,8 +4,10 @@
 //! `turn` (answering), `review` (looking, adding, deleting), `lifecycle` (what time does).
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use tracing::error;
+use tokio::sync::Semaphore;
+use tracing::{error, warn};
 
 use crate::clock::Clock;
 use crate::id::{Ids, SessionId};
@@ -87,12 +89,18 @@ impl Default for MemorySettings {
 pub struct Memory {
     pub(crate) parts: Arc<Parts>,
     pub(crate) settings: Arc<MemorySettings>,
+    /// A place for each turn under way; closing waits until all are free.
+    pub(crate) running: Arc<Semaphore>,
 }
+
+/// Most turns under way at one time; more wait for a place.
+const TURNS_MAX: u32 = 100_000;
 
 impl Memory {
     /// Puts the parts together.
     pub fn new(parts: Parts, settings: MemorySettings) -> Self {
-        Self { parts: Arc::new(parts), settings: Arc::new(settings) }
+        let running = Arc::new(Semaphore::new(TURNS_MAX as usize));
+        Self { parts: Arc::new(parts), settings: Arc::new(settings), running }
     }
 
     /// Who answers, by name.
@@ -110,8 +118,15 @@ impl Memory {
         &self.settings
     }
 
-    /// Writes what is still in memory and lets go of the files.
-    pub async fn close(&self) -> Result<(), StoreError> {
+    /// Lets turns that are under way end, within `patience`; then writes what is still in memory and
+    /// lets go of the files.
+    pub async fn close(&self, patience: Duration) -> Result<(), StoreError> {
+        let running = Arc::clone(&self.running);
+        let all = running.acquire_many(TURNS_MAX);
+        if tokio::time::timeout(patience, all).await.is_err() {
+            let left = TURNS_MAX as usize - self.running.available_permits();
+            warn!(turns = left, "{left} turns are still under way and will be marked failed at the next start");
+        }
         self.parts.store.close().await
     }
 

@@ -6,6 +6,8 @@
 
 use std::fmt;
 
+use crate::id::SessionId;
+
 /// Longest tenant or user id, in bytes.
 pub const ID_BYTES_MAX: usize = 256;
 
@@ -78,9 +80,17 @@ impl Default for Tenant {
 }
 
 impl User {
+    /// The name of whoever did not say who they are.
+    pub const ANONYMOUS: &str = "anonymous";
+
     /// Whoever did not say who they are.
     pub fn anonymous() -> Self {
-        Self("anonymous".into())
+        Self(Self::ANONYMOUS.into())
+    }
+
+    /// A user known by nothing but their session.
+    pub fn of_session(session: SessionId) -> Self {
+        Self(format!("~{session}").into())
     }
 }
 

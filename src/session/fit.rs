@@ -20,7 +20,7 @@ impl Fitted<'_> {
 }
 
 /// The question alone is over the limit.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the question and instructions take {tokens} tokens, the model's limit leaves {limit}")]
 pub struct DoesNotFit {
     /// What they take.

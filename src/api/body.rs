@@ -1,0 +1,46 @@
+//! Reading a JSON body: bounded in size and time, with errors a person can act on.
+
+use axum::body::Body;
+use axum::http::{HeaderMap, StatusCode, header};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use serde::de::DeserializeOwned;
+
+use super::App;
+use super::error::ApiError;
+
+impl App {
+    /// Reads a body as JSON. Nothing has happened yet when this fails.
+    pub(super) async fn read_json<T: DeserializeOwned>(&self, headers: &HeaderMap, body: Body) -> Result<T, ApiError> {
+        check_content_type(headers)?;
+        let bytes_max = self.doors.body_bytes_max;
+        let reading = Limited::new(body, bytes_max).collect();
+        let body = match tokio::time::timeout(self.doors.body_timeout, reading).await {
+            Ok(Ok(body)) => body.to_bytes(),
+            Ok(Err(error)) if error.is::<LengthLimitError>() => return Err(too_large(bytes_max)),
+            Ok(Err(error)) => return Err(ApiError::bad_request("broken_body", "Body broke off", error.to_string())),
+            Err(_) => {
+                let limit = self.doors.body_timeout.as_secs();
+                let detail = format!("the body took longer than {limit} s to arrive (`body_timeout`)");
+                return Err(ApiError::new(StatusCode::REQUEST_TIMEOUT, "slow_body", "Body too slow", detail));
+            }
+        };
+        serde_json::from_slice(&body)
+            .map_err(|error| ApiError::bad_request("invalid_json", "Invalid JSON", error.to_string()))
+    }
+}
+
+fn too_large(bytes_max: usize) -> ApiError {
+    let detail = format!("the body is over {bytes_max} bytes (`body_bytes_max`)");
+    ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", "Body too large", detail)
+}
+
+/// JSON only. A browser's plain form cannot be sent with this type, so other sites' pages cannot post.
+fn check_content_type(headers: &HeaderMap) -> Result<(), ApiError> {
+    let given = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
+    let kind = given.split(';').next().unwrap_or("").trim().to_ascii_lowercase();
+    if kind == "application/json" || (kind.starts_with("application/") && kind.ends_with("+json")) {
+        return Ok(());
+    }
+    let detail = format!("the content type is `{given}`, it must be application/json");
+    Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "not_json", "Content type must be JSON", detail))
+}

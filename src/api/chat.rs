@@ -1,0 +1,182 @@
+//! `POST /chat`: a question in, an answer out, the conversation remembered.
+
+use std::convert::Infallible;
+
+use axum::Json;
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use futures_util::stream;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use super::App;
+use super::error::{ApiError, ErrorView};
+use super::identity::{SESSION_HEADER, session_header};
+use super::rest::came_by;
+use crate::id::{SessionId, TurnId};
+use crate::session::SessionSeed;
+use crate::turn::{Answer, RunningTurn, TurnEvent, TurnRequest};
+
+const TURN_HEADER: HeaderName = HeaderName::from_static("x-recalld-turn");
+const STATUS_HEADER: HeaderName = HeaderName::from_static("x-recalld-status");
+const TIMING_HEADER: HeaderName = HeaderName::from_static("server-timing");
+
+/// A question.
+#[derive(Debug, Deserialize, ToSchema)]
+pub(super) struct ChatRequest {
+    /// What is asked.
+    query: String,
+    /// Who asks; a header wins.
+    user_id: Option<String>,
+    /// In which role, for the templates.
+    role: Option<String>,
+    /// The conversation. Anything but a UUID begins a new one; the header X-Session-ID wins.
+    #[serde(default)]
+    #[schema(value_type = Option<String>)]
+    session_id: Value,
+    /// Answer as server-sent events: `delta`, then `done` or `error`.
+    #[serde(default)]
+    stream: bool,
+}
+
+/// An answer.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct ChatResponse {
+    query: String,
+    message: String,
+    /// The same text as `message`.
+    answer: String,
+    /// What was recalled for this question.
+    #[schema(value_type = Vec<Object>)]
+    data: Vec<Value>,
+    /// `question` or `statement`.
+    intent: &'static str,
+    confidence: f64,
+    session_id: String,
+    /// What tenant knowledge the answer drew on.
+    #[schema(value_type = Vec<Object>)]
+    citations: Vec<Value>,
+    metadata: ChatMetadata,
+    error: Option<String>,
+}
+
+/// How an answer came about.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct ChatMetadata {
+    session_id: String,
+    turn_id: String,
+    /// Null while the turn waits for the disk.
+    turn_number: Option<u64>,
+    /// How many earlier messages the model was shown.
+    messages_in_context: usize,
+    model: String,
+    tokens_used: Option<u64>,
+    /// What the intent was decided by.
+    intent_decided_by: &'static str,
+    /// `ok`, or `degraded` when part of the memory was missing or the turn waits for the disk.
+    status: &'static str,
+}
+
+/// Asks a question in a conversation.
+#[utoipa::path(post, path = "/chat", request_body = ChatRequest,
+    params(("X-Session-ID" = Option<String>, Header, description = "The conversation, a UUID; a new one if not given"),
+           ("X-User-ID" = Option<String>, Header, description = "Who asks")),
+    responses((status = 200, body = ChatResponse), (status = 400, body = ErrorView), (status = 502, body = ErrorView)))]
+pub(super) async fn chat(State(app): State<App>, headers: HeaderMap, body: Body) -> Result<Response, ApiError> {
+    let given = session_header(&headers)?;
+    if given.is_none() && app.doors.require_session_header {
+        let detail = "send X-Session-ID with a UUID of your choice (`require_session_header` is set)";
+        return Err(ApiError::bad_request("session_required", "X-Session-ID required", detail));
+    }
+    let asked: ChatRequest = app.read_json(&headers, body).await?;
+    let session = given.or_else(|| asked.session_id.as_str().and_then(SessionId::parse));
+    // A new conversation gets its id here, because it may have to stand for its user.
+    let named = session.unwrap_or_else(|| app.memory.new_session_id());
+    let in_session = |error: ApiError| error.in_session(named);
+    let scope = app.scope(&headers, asked.user_id.as_deref(), Some(named)).map_err(in_session)?;
+    let request = TurnRequest {
+        session: Some(named),
+        seed: SessionSeed { metadata: came_by("chat", &headers), ttl: None },
+        query: asked.query.clone(),
+        role: asked.role,
+        stream: asked.stream,
+    };
+    let running = app.memory.take_turn(&scope, request).map_err(|error| in_session(error.into()))?;
+    if asked.stream { Ok(streamed(asked.query, running)) } else { whole(asked.query, running).await }
+}
+
+/// The answer in one piece.
+async fn whole(query: String, running: RunningTurn) -> Result<Response, ApiError> {
+    let (session, turn) = (running.session, running.turn);
+    let answer = running.answer().await.map_err(|error| ApiError::from(error).in_session(session))?;
+    let timing = format!("store;dur={:.3}", answer.store_time.as_secs_f64() * 1e3);
+    let status = answer.health.as_str();
+    let mut response = Json(view(query, session, turn, answer)).into_response();
+    mark(&mut response, session, turn);
+    response.headers_mut().insert(STATUS_HEADER, HeaderValue::from_static(status));
+    if let Ok(timing) = HeaderValue::try_from(timing) {
+        response.headers_mut().insert(TIMING_HEADER, timing);
+    }
+    Ok(response)
+}
+
+/// The answer as it comes. `done` leaves after the turn is on disk.
+fn streamed(query: String, running: RunningTurn) -> Response {
+    let (session, turn) = (running.session, running.turn);
+    let events = stream::unfold(running, move |mut running| {
+        let query = query.clone();
+        async move {
+            let event = running.next().await?;
+            let frame = match event {
+                TurnEvent::Piece(text) => frame("delta", &serde_json::json!({ "text": text })),
+                TurnEvent::Done(answer) => frame("done", &view(query, session, turn, *answer)),
+                TurnEvent::Failed(error) => frame("error", &ApiError::from(error).view()),
+            };
+            Some((Ok::<_, Infallible>(frame), running))
+        }
+    });
+    let mut response = Body::from_stream(events).into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    mark(&mut response, session, turn);
+    response
+}
+
+fn frame(event: &str, data: &impl Serialize) -> Bytes {
+    let data = serde_json::to_string(data).expect("our own structs with string keys always serialise");
+    format!("event: {event}\ndata: {data}\n\n").into()
+}
+
+fn mark(response: &mut Response, session: SessionId, turn: TurnId) {
+    let value = |text: String| HeaderValue::try_from(text).expect("a UUID is a valid header value");
+    response.headers_mut().insert(SESSION_HEADER, value(session.to_string()));
+    response.headers_mut().insert(TURN_HEADER, value(turn.to_string()));
+}
+
+fn view(query: String, session: SessionId, turn: TurnId, answer: Answer) -> ChatResponse {
+    ChatResponse {
+        query,
+        message: answer.text.clone(),
+        answer: answer.text,
+        data: Vec::new(),
+        intent: answer.intent.name,
+        confidence: answer.intent.confidence,
+        session_id: session.to_string(),
+        citations: Vec::new(),
+        metadata: ChatMetadata {
+            session_id: session.to_string(),
+            turn_id: turn.to_string(),
+            turn_number: answer.number,
+            messages_in_context: answer.messages_in_context,
+            model: answer.model,
+            tokens_used: answer.tokens_used,
+            intent_decided_by: answer.intent.decided_by,
+            status: answer.health.as_str(),
+        },
+        error: None,
+    }
+}

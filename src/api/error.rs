@@ -1,0 +1,190 @@
+//! What a client is told when something is wrong. The only place that knows status codes.
+
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use tracing::error;
+use utoipa::ToSchema;
+
+use super::identity::SESSION_HEADER;
+use crate::id::SessionId;
+use crate::model::ModelError;
+use crate::review::ReviewError;
+use crate::session::TextError;
+use crate::store::StoreError;
+use crate::turn::TurnError;
+
+/// The header that carries the stable code of an error.
+pub(super) const CODE_HEADER: HeaderName = HeaderName::from_static("x-recalld-code");
+
+/// An error on its way to a client.
+#[derive(Debug)]
+pub(super) struct ApiError {
+    status: StatusCode,
+    code: &'static str,
+    error: String,
+    detail: String,
+    session: Option<SessionId>,
+    retry_after: Option<String>,
+}
+
+/// An error as a client sees it.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct ErrorView {
+    /// What happened.
+    pub(super) error: String,
+    /// To what, and what to do.
+    pub(super) detail: String,
+}
+
+impl ApiError {
+    pub(super) fn new(status: StatusCode, code: &'static str, error: &str, detail: impl Into<String>) -> Self {
+        Self { status, code, error: error.to_owned(), detail: detail.into(), session: None, retry_after: None }
+    }
+
+    /// The request is wrong in itself.
+    pub(super) fn bad_request(code: &'static str, error: &str, detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, code, error, detail)
+    }
+
+    /// C2: exactly these two fields.
+    pub(super) fn invalid_session() -> Self {
+        Self::bad_request("invalid_session_id", "Invalid session_id format", "session_id must be a valid UUID")
+    }
+
+    /// The response carries the session all the same.
+    pub(super) fn in_session(mut self, session: SessionId) -> Self {
+        self.session = Some(session);
+        self
+    }
+
+    /// The body, for doors that send errors inside a stream.
+    pub(super) fn view(&self) -> ErrorView {
+        ErrorView { error: self.error.clone(), detail: self.detail.clone() }
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        if self.status.is_server_error() {
+            let (status, code) = (self.status.as_u16(), self.code);
+            error!(status, code, detail = %self.detail, "Answered {status} `{code}`: {}: {}", self.error, self.detail);
+        }
+        let mut response = (self.status, axum::Json(self.view())).into_response();
+        let headers = response.headers_mut();
+        headers.insert(CODE_HEADER, HeaderValue::from_static(self.code));
+        let value = |text: String| HeaderValue::try_from(text).ok();
+        if let Some(session) = self.session.and_then(|session| value(session.to_string())) {
+            headers.insert(SESSION_HEADER, session);
+        }
+        if let Some(after) = self.retry_after.and_then(value) {
+            headers.insert(header::RETRY_AFTER, after);
+        }
+        response
+    }
+}
+
+fn text_code(error: &TextError) -> (StatusCode, &'static str) {
+    match error {
+        TextError::Blank => (StatusCode::BAD_REQUEST, "blank_text"),
+        TextError::TooLong { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "text_too_long"),
+        TextError::Control(_) => (StatusCode::BAD_REQUEST, "control_character"),
+    }
+}
+
+impl From<TurnError> for ApiError {
+    fn from(error: TurnError) -> Self {
+        let detail = error.to_string();
+        match error {
+            TurnError::Query(ref text) | TurnError::Role(ref text) => {
+                let (status, code) = text_code(text);
+                Self::new(status, code, "Invalid text", detail)
+            }
+            TurnError::DoesNotFit(_) => Self::new(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "question_too_long",
+                "Question too long",
+                format!("{detail}; shorten it, or raise `model_tokens_max` if the model takes more"),
+            ),
+            TurnError::Model(model) => model.into(),
+            TurnError::Endless(_) => Self::new(StatusCode::BAD_GATEWAY, "answer_too_long", "Answer too long", detail),
+            TurnError::Store(store) => store.into(),
+            TurnError::Stopping => {
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", "Server is stopping", "ask again in a moment")
+            }
+        }
+    }
+}
+
+impl From<ModelError> for ApiError {
+    fn from(error: ModelError) -> Self {
+        let detail = error.to_string();
+        let bad = |code, title: &str, detail| Self::new(StatusCode::BAD_GATEWAY, code, title, detail);
+        match error {
+            ModelError::Unreachable { .. } => bad(
+                "model_unreachable",
+                "Model unreachable",
+                format!("{detail}; check that it runs and that `upstream` is its base URL"),
+            ),
+            ModelError::Silent(_) => Self::new(StatusCode::GATEWAY_TIMEOUT, "model_timeout", "Model timed out", detail),
+            ModelError::Refused { retry_after, .. } => {
+                let mut error = bad("model_refused", "Model refused", detail);
+                error.retry_after = retry_after;
+                error
+            }
+            ModelError::Unreadable(_) => bad("model_unreadable", "Model answer unreadable", detail),
+            ModelError::BrokeOff(_) => bad("model_broke_off", "Model answer broke off", detail),
+        }
+    }
+}
+
+impl From<StoreError> for ApiError {
+    fn from(error: StoreError) -> Self {
+        let detail = error.to_string();
+        let server = |code, title: &str, detail| Self::new(StatusCode::INTERNAL_SERVER_ERROR, code, title, detail);
+        match error {
+            StoreError::Refused(_) => Self::bad_request("refused", "Data refused", detail),
+            StoreError::Full(_) | StoreError::Disk(_) => Self::new(
+                StatusCode::INSUFFICIENT_STORAGE,
+                "storage_full",
+                "Storage unavailable",
+                format!("{detail}; nothing was stored. Free some space; recalld goes on by itself"),
+            ),
+            StoreError::Damaged { number, .. } => server(
+                "damaged",
+                "Stored data is damaged",
+                format!("{detail}; it is not shown. Read on behind it with ?after={number}"),
+            ),
+            StoreError::Closed => {
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", "Server is stopping", "ask again in a moment")
+            }
+            _ => server("storage_error", "Storage error", detail),
+        }
+    }
+}
+
+impl From<ReviewError> for ApiError {
+    fn from(error: ReviewError) -> Self {
+        let detail = error.to_string();
+        match error {
+            ReviewError::UnknownSession(_) => {
+                Self::new(StatusCode::NOT_FOUND, "unknown_session", "Session not found", detail)
+            }
+            ReviewError::Text { reason, .. } => {
+                let (status, code) = text_code(&reason);
+                Self::new(status, code, "Invalid text", detail)
+            }
+            ReviewError::Metadata { .. } => {
+                Self::new(StatusCode::PAYLOAD_TOO_LARGE, "metadata_too_large", "Metadata too large", detail)
+            }
+            ReviewError::Nothing => Self::bad_request("nothing_to_add", "Nothing to add", detail),
+            ReviewError::TooMany { .. } => {
+                Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too_many_messages", "Too many messages", detail)
+            }
+            ReviewError::DoesNotFit(_) => {
+                Self::new(StatusCode::PAYLOAD_TOO_LARGE, "question_too_long", "Question too long", detail)
+            }
+            ReviewError::Store(store) => store.into(),
+        }
+    }
+}

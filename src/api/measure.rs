@@ -1,0 +1,99 @@
+//! How long requests take, by route and status, in the Prometheus text format.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use axum::extract::{MatchedPath, Request, State};
+use axum::middleware::Next;
+use axum::response::Response;
+
+use super::App;
+use crate::meter::Meters;
+
+/// Upper bounds of the buckets, in seconds.
+const BUCKETS: [f64; 10] = [0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0];
+
+/// Times of requests by (method, route, status). Routes come from the router, so their number is fixed.
+#[derive(Debug, Default)]
+pub(super) struct Measures {
+    requests: Mutex<BTreeMap<(String, String, u16), Histogram>>,
+}
+
+#[derive(Debug, Default, Clone)]
+struct Histogram {
+    buckets: [u64; BUCKETS.len()],
+    count: u64,
+    seconds: f64,
+}
+
+impl Histogram {
+    fn add(&mut self, seconds: f64) {
+        self.count += 1;
+        self.seconds += seconds;
+        for (bucket, bound) in self.buckets.iter_mut().zip(BUCKETS) {
+            *bucket += u64::from(seconds <= bound);
+        }
+    }
+}
+
+/// Times every request until its head is answered.
+pub(super) async fn measure(State(app): State<App>, request: Request, next: Next) -> Response {
+    let started = Instant::now();
+    let route = request.extensions().get::<MatchedPath>().map_or("unknown", MatchedPath::as_str).to_owned();
+    let method = request.method().as_str();
+    // A client may invent methods; only those there are get a line of their own.
+    let method = if ["GET", "POST", "PATCH", "DELETE", "HEAD"].contains(&method) { method } else { "other" }.to_owned();
+    let response = next.run(request).await;
+    app.doors.measures.add(method, route, response.status().as_u16(), started.elapsed());
+    response
+}
+
+impl Measures {
+    fn add(&self, method: String, route: String, status: u16, took: Duration) {
+        let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        requests.entry((method, route, status)).or_default().add(took.as_secs_f64());
+    }
+
+    /// Everything, as text.
+    pub(super) fn render(&self, meters: &Meters, waiting: usize) -> String {
+        let mut text = String::new();
+        for (name, help, value) in counters(meters) {
+            let _ = writeln!(text, "# HELP recalld_{name}_total {help}\n# TYPE recalld_{name}_total counter");
+            let _ = writeln!(text, "recalld_{name}_total {value}");
+        }
+        let _ = writeln!(text, "# HELP recalld_waiting_turns Turns that wait in memory for the disk.");
+        let _ = writeln!(text, "# TYPE recalld_waiting_turns gauge\nrecalld_waiting_turns {waiting}");
+        let _ = writeln!(text, "# HELP recalld_request_seconds Time until the head of the answer.");
+        let _ = writeln!(text, "# TYPE recalld_request_seconds histogram");
+        let requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for ((method, route, status), times) in requests {
+            let labels = format!("method=\"{method}\",route=\"{route}\",status=\"{status}\"");
+            for (bound, count) in BUCKETS.iter().zip(times.buckets) {
+                let _ = writeln!(text, "recalld_request_seconds_bucket{{{labels},le=\"{bound}\"}} {count}");
+            }
+            let _ = writeln!(text, "recalld_request_seconds_bucket{{{labels},le=\"+Inf\"}} {}", times.count);
+            let _ = writeln!(text, "recalld_request_seconds_sum{{{labels}}} {}", times.seconds);
+            let _ = writeln!(text, "recalld_request_seconds_count{{{labels}}} {}", times.count);
+        }
+        text
+    }
+}
+
+fn counters(meters: &Meters) -> [(&'static str, &'static str, u64); 12] {
+    [
+        ("turns_stored", "Turns whose ending reached the disk.", meters.turns_stored.get()),
+        ("store_failures", "Store calls that failed.", meters.store_failures.get()),
+        ("turns_waited", "Turns that had to wait in memory for the disk.", meters.turns_waited.get()),
+        ("turns_failed", "Turns that closed without an answer.", meters.turns_failed.get()),
+        ("rows_damaged", "Rows that did not match their checksum.", meters.rows_damaged.get()),
+        ("cleanups", "Cleanups that ran to their end.", meters.cleanups.get()),
+        ("cleanup_failures", "Cleanups that failed.", meters.cleanup_failures.get()),
+        ("sessions_expired", "Sessions removed by age.", meters.sessions_expired.get()),
+        ("turns_expired", "Turns removed by age.", meters.turns_expired.get()),
+        ("clock_leaps", "Cleanups put off because the wall clock leapt.", meters.clock_leaps.get()),
+        ("model_questions", "Questions put to the model.", meters.model_questions.get()),
+        ("model_failures", "Questions the model did not answer.", meters.model_failures.get()),
+    ]
+}

@@ -1,0 +1,121 @@
+//! The HTTP doors. They translate, and call [`Memory`]; all routes are on this page.
+//!
+//! Reading order: the routes here, `guard` (who may come in), `identity` (who is who), then the doors:
+//! `chat`, `rest`, `system`. `error` alone knows status codes, `body` how a body is read, `server` how
+//! connections are served.
+
+mod body;
+mod chat;
+mod error;
+mod guard;
+mod identity;
+mod measure;
+mod rest;
+pub mod server;
+mod system;
+mod view;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::middleware::from_fn_with_state;
+use utoipa::OpenApi;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use self::measure::Measures;
+use crate::config::Settings;
+use crate::lifecycle::ClockWatch;
+use crate::memory::Memory;
+
+/// What the doors need.
+#[derive(Clone)]
+pub struct App {
+    memory: Memory,
+    doors: Arc<Doors>,
+}
+
+/// The doors' own parts and settings.
+struct Doors {
+    clock: Arc<ClockWatch>,
+    /// How many turns wait for the disk.
+    waiting: Box<dyn Fn() -> usize + Send + Sync>,
+    measures: Measures,
+    started: Instant,
+    listen: std::net::SocketAddr,
+    api_key: Option<String>,
+    require_session_header: bool,
+    share_unidentified: bool,
+    body_bytes_max: usize,
+    body_timeout: Duration,
+}
+
+impl App {
+    /// Opens the doors of a memory. `waiting` tells how many turns wait for the disk.
+    pub fn new(
+        memory: Memory,
+        clock: Arc<ClockWatch>,
+        waiting: impl Fn() -> usize + Send + Sync + 'static,
+        settings: &Settings,
+    ) -> Self {
+        let doors = Doors {
+            clock,
+            waiting: Box::new(waiting),
+            measures: Measures::default(),
+            started: Instant::now(),
+            listen: settings.listen,
+            api_key: settings.api_key().map(str::to_owned),
+            require_session_header: settings.require_session_header,
+            share_unidentified: settings.share_unidentified(),
+            body_bytes_max: settings.body_bytes_max,
+            body_timeout: settings.body_timeout.duration(),
+        };
+        Self { memory, doors: Arc::new(doors) }
+    }
+}
+
+#[derive(OpenApi)]
+#[openapi(info(
+    title = "recalld",
+    description = "The memory of LLM applications. Errors are `{\"error\", \"detail\"}`; the stable code is in the \
+                   header `x-recalld-code`."
+))]
+struct Description;
+
+/// Every route there is, with its description.
+fn doors() -> OpenApiRouter<App> {
+    OpenApiRouter::with_openapi(Description::openapi())
+        .routes(routes!(chat::chat))
+        .routes(routes!(rest::sessions::list, rest::sessions::create))
+        .routes(routes!(rest::sessions::show, rest::sessions::update, rest::sessions::delete))
+        .routes(routes!(rest::turns::list, rest::turns::add))
+        .routes(routes!(rest::messages::list, rest::messages::add))
+        .routes(routes!(rest::context::show))
+        .routes(routes!(rest::cleanup::run))
+        .routes(routes!(rest::stats::show))
+        .routes(routes!(system::healthz))
+        .routes(routes!(system::readyz))
+        .routes(routes!(system::metrics))
+        .routes(routes!(system::openapi))
+}
+
+/// The router, guarded and measured.
+pub fn router(app: App) -> Router {
+    let (router, _) = doors().split_for_parts();
+    router
+        .fallback(system::unknown_route)
+        .method_not_allowed_fallback(system::unknown_method)
+        .layer(from_fn_with_state(app.clone(), guard::guard))
+        .layer(from_fn_with_state(app.clone(), measure::measure))
+        .with_state(app)
+}
+
+/// The OpenAPI description, as checked in under `docs/openapi.json`.
+pub fn openapi_json() -> String {
+    let mut api = doors().to_openapi();
+    api.info.version = env!("CARGO_PKG_VERSION").to_owned();
+    let mut json = api.to_pretty_json().expect("a description of plain values always serialises");
+    json.push('\n');
+    json
+}

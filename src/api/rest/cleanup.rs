@@ -1,0 +1,30 @@
+//! Cleanup on demand.
+
+use axum::Json;
+use axum::extract::State;
+use utoipa::ToSchema;
+
+use crate::api::App;
+use crate::lifecycle::CleanupReport;
+
+/// What a cleanup did.
+#[derive(Debug, serde::Serialize, ToSchema)]
+pub(in crate::api) struct Report {
+    sessions_deleted: u64,
+    turns_deleted: u64,
+    seconds: f64,
+    errors: Vec<String>,
+}
+
+impl From<CleanupReport> for Report {
+    fn from(report: CleanupReport) -> Self {
+        let CleanupReport { sessions_deleted, turns_deleted, seconds, errors } = report;
+        Self { sessions_deleted, turns_deleted, seconds, errors }
+    }
+}
+
+/// Removes what is older than its time to live, now.
+#[utoipa::path(post, path = "/api/v1/cleanup", responses((status = 200, body = Report)))]
+pub(in crate::api) async fn run(State(app): State<App>) -> Json<Report> {
+    Json(app.memory.cleanup(&app.doors.clock).await.into())
+}

@@ -1,0 +1,141 @@
+//! Sessions.
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{Path, Query, State};
+use axum::http::{HeaderMap, StatusCode};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+use super::{ListQuery, UserQuery, came_by, cursor};
+use crate::api::App;
+use crate::api::error::{ApiError, ErrorView};
+use crate::api::identity::session_path;
+use crate::api::view::SessionView;
+use crate::id::SessionId;
+use crate::period::Ttl;
+use crate::session::{SessionPatch, SessionSeed};
+
+/// A new session.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(default)]
+pub(in crate::api) struct NewSession {
+    /// Whose; a header wins.
+    user_id: Option<String>,
+    /// Its id, a UUID; chosen by the server if not given.
+    id: Option<String>,
+    #[schema(value_type = Object)]
+    metadata: Map<String, Value>,
+    /// How long its turns are kept: `24h`, `never`; the server's setting if not given.
+    #[schema(value_type = Option<String>)]
+    ttl: Option<Ttl>,
+}
+
+/// What to change about a session.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(default)]
+pub(in crate::api) struct SessionChange {
+    /// Whose; a header wins.
+    user_id: Option<String>,
+    /// Keys to set; `null` removes a key.
+    #[schema(value_type = Object)]
+    metadata: Map<String, Value>,
+    /// A new time to live: `24h`, `never`.
+    #[schema(value_type = Option<String>)]
+    ttl: Option<Ttl>,
+}
+
+/// A page of sessions.
+#[derive(Debug, Serialize, ToSchema)]
+pub(in crate::api) struct Sessions {
+    sessions: Vec<SessionView>,
+    /// The cursor of the next page, or null.
+    next: Option<String>,
+}
+
+/// What a deletion removed.
+#[derive(Debug, Serialize, ToSchema)]
+pub(in crate::api) struct Deleted {
+    turns_deleted: u64,
+}
+
+/// A user's sessions, oldest first.
+#[utoipa::path(get, path = "/api/v1/sessions", params(ListQuery), responses((status = 200, body = Sessions)))]
+pub(in crate::api) async fn list(
+    State(app): State<App>,
+    headers: HeaderMap,
+    Query(query): Query<ListQuery>,
+) -> Result<Json<Sessions>, ApiError> {
+    let scope = app.scope(&headers, query.user_id.as_deref(), None)?;
+    let page = app.memory.sessions(&scope, query.page()?).await?;
+    let ttl = app.memory.settings().ttl;
+    let sessions = page.items.into_iter().map(|session| SessionView::of(session, &scope, ttl)).collect();
+    Ok(Json(Sessions { sessions, next: cursor(page.next) }))
+}
+
+/// Makes a session. One that exists already is answered as it is.
+#[utoipa::path(post, path = "/api/v1/sessions", request_body = NewSession,
+    responses((status = 201, body = SessionView), (status = 400, body = ErrorView)))]
+pub(in crate::api) async fn create(
+    State(app): State<App>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<(StatusCode, Json<SessionView>), ApiError> {
+    let new: NewSession = app.read_json(&headers, body).await?;
+    let id = new.id.as_deref().map(|id| SessionId::parse(id).ok_or_else(ApiError::invalid_session)).transpose()?;
+    // Chosen here, because in some settings the session is what stands for its user.
+    let id = id.unwrap_or_else(|| app.memory.new_session_id());
+    let scope = app.scope(&headers, new.user_id.as_deref(), Some(id))?;
+    let mut metadata = came_by("api", &headers);
+    metadata.extend(new.metadata);
+    let session = app.memory.create_session(&scope, Some(id), SessionSeed { metadata, ttl: new.ttl }).await?;
+    Ok((StatusCode::CREATED, Json(SessionView::of(session, &scope, app.memory.settings().ttl))))
+}
+
+/// One session.
+#[utoipa::path(get, path = "/api/v1/sessions/{id}", params(("id" = String, Path, description = "A UUID"), UserQuery),
+    responses((status = 200, body = SessionView), (status = 404, body = ErrorView)))]
+pub(in crate::api) async fn show(
+    State(app): State<App>,
+    headers: HeaderMap,
+    Path(id): Path<String>,
+    Query(query): Query<UserQuery>,
+) -> Result<Json<SessionView>, ApiError> {
+    let id = session_path(&id)?;
+    let scope = app.scope(&headers, query.user_id.as_deref(), Some(id))?;
+    let session = app.memory.session(&scope, id).await?;
+    Ok(Json(SessionView::of(session, &scope, app.memory.settings().ttl)))
+}
+
+/// Changes a session's metadata or time to live.
+#[utoipa::path(patch, path = "/api/v1/sessions/{id}", params(("id" = String, Path, description = "A UUID")),
+    request_body = SessionChange, responses((status = 200, body = SessionView), (status = 404, body = ErrorView)))]
+pub(in crate::api) async fn update(
+    State(app): State<App>,
+    headers: HeaderMap,
+    Path(id): Path<String>,
+    body: Body,
+) -> Result<Json<SessionView>, ApiError> {
+    let id = session_path(&id)?;
+    let change: SessionChange = app.read_json(&headers, body).await?;
+    let scope = app.scope(&headers, change.user_id.as_deref(), Some(id))?;
+    let patch = SessionPatch { metadata: change.metadata, ttl: change.ttl };
+    let session = app.memory.update_session(&scope, id, patch).await?;
+    Ok(Json(SessionView::of(session, &scope, app.memory.settings().ttl)))
+}
+
+/// Removes a session and all that is in it.
+#[utoipa::path(delete, path = "/api/v1/sessions/{id}", params(("id" = String, Path, description = "A UUID"), UserQuery),
+    responses((status = 200, body = Deleted), (status = 404, body = ErrorView)))]
+pub(in crate::api) async fn delete(
+    State(app): State<App>,
+    headers: HeaderMap,
+    Path(id): Path<String>,
+    Query(query): Query<UserQuery>,
+) -> Result<Json<Deleted>, ApiError> {
+    let id = session_path(&id)?;
+    let scope = app.scope(&headers, query.user_id.as_deref(), Some(id))?;
+    let turns_deleted = app.memory.delete_session(&scope, id).await?;
+    Ok(Json(Deleted { turns_deleted }))
+}

@@ -1,0 +1,50 @@
+//! What there is, counted.
+
+use axum::Json;
+use axum::extract::{Query, State};
+use axum::http::HeaderMap;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::UserQuery;
+use crate::api::App;
+use crate::api::error::ApiError;
+use crate::scope::User;
+
+/// Counts of a user, and of the server.
+#[derive(Debug, Serialize, ToSchema)]
+pub(in crate::api) struct StatsView {
+    /// The user's sessions.
+    sessions: u64,
+    /// Turns in them.
+    turns: u64,
+    /// Size of the data file, all users together.
+    data_bytes: u64,
+    /// Turns that wait for the disk.
+    waiting_turns: usize,
+    /// Who answers.
+    model: String,
+    version: &'static str,
+    uptime_seconds: u64,
+}
+
+/// Counts of a user, and of the server.
+#[utoipa::path(get, path = "/api/v1/stats", params(UserQuery), responses((status = 200, body = StatsView)))]
+pub(in crate::api) async fn show(
+    State(app): State<App>,
+    headers: HeaderMap,
+    Query(query): Query<UserQuery>,
+) -> Result<Json<StatsView>, ApiError> {
+    let named = query.user_id.as_deref().unwrap_or(User::ANONYMOUS);
+    let scope = app.scope(&headers, Some(named), None)?;
+    let stats = app.memory.stats(&scope).await?;
+    Ok(Json(StatsView {
+        sessions: stats.sessions,
+        turns: stats.turns,
+        data_bytes: stats.bytes,
+        waiting_turns: (app.doors.waiting)(),
+        model: app.memory.model_name().to_owned(),
+        version: env!("CARGO_PKG_VERSION"),
+        uptime_seconds: app.doors.started.elapsed().as_secs(),
+    }))
+}

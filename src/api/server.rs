@@ -1,0 +1,112 @@
+//! Serving connections: limits on their number, on the size and time of a request's head, and an end
+//! that finishes what was accepted.
+
+use std::future::pending;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tracing::{debug, warn};
+
+/// How connections are served.
+#[derive(Debug, Clone, Copy)]
+pub struct ServerLimits {
+    /// Most open connections.
+    pub connections_max: usize,
+    /// Largest head of a request.
+    pub header_bytes_max: usize,
+    /// How long a head may take to arrive.
+    pub header_timeout: Duration,
+    /// How long accepted requests may take once the server is told to stop.
+    pub finish_timeout: Duration,
+}
+
+/// Serves until `stop` is ready, then finishes what was accepted, within its time.
+pub async fn serve(listener: TcpListener, router: Router, limits: ServerLimits, stop: impl Future<Output = ()>) {
+    let places = Arc::new(Semaphore::new(limits.connections_max));
+    let graceful = GracefulShutdown::new();
+    let builder = Arc::new(builder(&limits));
+    let mut connections = JoinSet::new();
+    let mut stop = std::pin::pin!(stop);
+    loop {
+        let place = Arc::clone(&places).acquire_owned();
+        let accepted = tokio::select! {
+            () = &mut stop => break,
+            stream = accept(&listener) => stream,
+            // Ended connections are taken note of, so that the set does not grow.
+            Some(_) = connections.join_next(), if !connections.is_empty() => continue,
+        };
+        let service = TowerToHyperService::new(router.clone());
+        let connection = builder.serve_connection_with_upgrades(TokioIo::new(accepted), service).into_owned();
+        let connection = graceful.watch(connection);
+        connections.spawn(async move {
+            // Beyond the bound a connection waits unread until another one ends.
+            let _place = place.await;
+            if let Err(error) = connection.await {
+                debug!(error = %error, "A connection ended early: {error}");
+            }
+        });
+    }
+    drop(listener);
+    if tokio::time::timeout(limits.finish_timeout, graceful.shutdown()).await.is_err() {
+        warn!(connections = connections.len(), "{} connections were still busy and are closed", connections.len());
+    }
+    connections.shutdown().await;
+}
+
+fn builder(limits: &ServerLimits) -> Builder<TokioExecutor> {
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.header_timeout)
+        .max_buf_size(limits.header_bytes_max);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_header_list_size(u32::try_from(limits.header_bytes_max).unwrap_or(u32::MAX))
+        .keep_alive_interval(Duration::from_secs(30));
+    builder
+}
+
+/// The next connection. Running out of descriptors is waited out, not died of.
+async fn accept(listener: &TcpListener) -> TcpStream {
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let _ = stream.set_nodelay(true);
+                return stream;
+            }
+            Err(error) => {
+                warn!(error = %error, "Cannot accept a connection: {error}");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        }
+    }
+}
+
+/// Ready when the process is asked to stop: Ctrl-C or SIGTERM.
+pub async fn asked_to_stop() {
+    let interrupted = async {
+        if tokio::signal::ctrl_c().await.is_err() {
+            pending::<()>().await;
+        }
+    };
+    #[cfg(unix)]
+    let terminated = async {
+        match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
+            Ok(mut signal) => drop(signal.recv().await),
+            Err(_) => pending().await,
+        }
+    };
+    #[cfg(not(unix))]
+    let terminated = pending::<()>();
+    tokio::select! { () = interrupted => {}, () = terminated => {} }
+}

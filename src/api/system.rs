@@ -1,0 +1,56 @@
+//! Whether the server lives, and what it counted.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::App;
+use super::error::{ApiError, ErrorView};
+
+/// A sign of life.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Alive {
+    status: &'static str,
+    version: &'static str,
+}
+
+/// The process lives.
+#[utoipa::path(get, path = "/healthz", responses((status = 200, body = Alive)))]
+pub(super) async fn healthz() -> Json<Alive> {
+    Json(Alive { status: "ok", version: env!("CARGO_PKG_VERSION") })
+}
+
+/// The store answers; `degraded` while turns wait for the disk.
+#[utoipa::path(get, path = "/readyz", responses((status = 200, body = Alive), (status = 503, body = ErrorView)))]
+pub(super) async fn readyz(State(app): State<App>) -> Result<Json<Alive>, ApiError> {
+    app.memory.ping().await.map_err(|error| {
+        ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "not_ready", "Store does not answer", error.to_string())
+    })?;
+    let status = if (app.doors.waiting)() > 0 { "degraded" } else { "ok" };
+    Ok(Json(Alive { status, version: env!("CARGO_PKG_VERSION") }))
+}
+
+/// Counters and timings in the Prometheus text format.
+#[utoipa::path(get, path = "/metrics", responses((status = 200, content_type = "text/plain", body = String)))]
+pub(super) async fn metrics(State(app): State<App>) -> Response {
+    let text = app.doors.measures.render(app.memory.meters(), (app.doors.waiting)());
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
+}
+
+/// This description.
+#[utoipa::path(get, path = "/openapi.json", responses((status = 200, content_type = "application/json", body = String)))]
+pub(super) async fn openapi() -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], super::openapi_json()).into_response()
+}
+
+pub(super) async fn unknown_route() -> ApiError {
+    ApiError::new(StatusCode::NOT_FOUND, "unknown_route", "No such route", "see /openapi.json for the routes there are")
+}
+
+pub(super) async fn unknown_method() -> ApiError {
+    let detail = "this route takes other methods; see /openapi.json";
+    ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "unknown_method", "Method not allowed", detail)
+}

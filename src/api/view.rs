@@ -1,0 +1,131 @@
+//! Our nouns as clients see them. Wire types stay here; the rooms' nouns are free to change.
+
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+use crate::period::Ttl;
+use crate::review::StoredMessage;
+use crate::scope::Scope;
+use crate::session::{Session, Turn};
+
+/// A conversation.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct SessionView {
+    id: String,
+    tenant_id: String,
+    user_id: String,
+    /// `durable` or `ephemeral`.
+    kind: &'static str,
+    #[schema(value_type = Object)]
+    metadata: Map<String, Value>,
+    /// The session's own time to live, or null when the server's setting rules.
+    ttl: Option<String>,
+    /// How many turns it holds.
+    turns: u64,
+    created_at: String,
+    updated_at: String,
+    last_accessed: String,
+    /// When it will be removed if nobody comes back, or null.
+    expires_at: Option<String>,
+}
+
+impl SessionView {
+    pub(super) fn of(session: Session, scope: &Scope, server_ttl: Ttl) -> Self {
+        Self {
+            id: session.id.to_string(),
+            tenant_id: scope.tenant().to_string(),
+            user_id: scope.user().to_string(),
+            kind: session.kind.as_str(),
+            ttl: session.ttl.map(|ttl| ttl.to_string()),
+            turns: session.turns,
+            created_at: time(session.created_at),
+            updated_at: time(session.updated_at),
+            last_accessed: time(session.last_accessed),
+            expires_at: session.expires_at(server_ttl).map(time),
+            metadata: session.metadata,
+        }
+    }
+}
+
+/// A question and its answer.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct TurnView {
+    id: String,
+    session_id: String,
+    user_id: String,
+    /// Counted from 1, gapless within the session.
+    turn_number: u64,
+    query_text: String,
+    /// Null while there is no answer.
+    response_text: Option<String>,
+    /// `pending`, `complete`, `partial` or `failed`.
+    status: &'static str,
+    created_at: String,
+    #[schema(value_type = Object)]
+    metadata: Map<String, Value>,
+}
+
+impl TurnView {
+    pub(super) fn of(turn: Turn, scope: &Scope) -> Self {
+        Self {
+            id: turn.id.to_string(),
+            session_id: turn.session.to_string(),
+            user_id: scope.user().to_string(),
+            turn_number: turn.number,
+            query_text: turn.question().text.clone(),
+            response_text: turn.answer().map(|answer| answer.text.clone()),
+            status: turn.status.as_str(),
+            created_at: time(turn.created_at),
+            metadata: turn.metadata,
+        }
+    }
+}
+
+/// One message.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct MessageView {
+    id: String,
+    session_id: String,
+    turn_id: String,
+    /// `user`, `assistant`, `system` or `tool`.
+    role: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    /// Text, or the parts as they were sent.
+    #[schema(value_type = Object)]
+    content: Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Vec<Object>>)]
+    tool_calls: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_call_id: Option<String>,
+    #[schema(value_type = Object)]
+    metadata: Map<String, Value>,
+    created_at: String,
+}
+
+impl MessageView {
+    pub(super) fn of(stored: StoredMessage, session: &str) -> Self {
+        let message = stored.message;
+        let raw = |field: &str| message.raw.as_ref().and_then(|raw| raw.get(field)).cloned();
+        Self {
+            id: stored.id.to_string(),
+            session_id: session.to_owned(),
+            turn_id: stored.turn.to_string(),
+            role: message.role.as_str(),
+            content: raw("content").unwrap_or_else(|| message.text.as_str().into()),
+            tool_calls: raw("tool_calls"),
+            tool_call_id: raw("tool_call_id").and_then(|id| id.as_str().map(str::to_owned)),
+            name: message.name,
+            metadata: message.metadata,
+            created_at: time(message.created_at),
+        }
+    }
+}
+
+/// RFC 3339 in UTC, always with microseconds, so that texts sort as times do.
+pub(super) fn time(at: Timestamp) -> String {
+    format!("{at:.6}")
+}

@@ -1,0 +1,101 @@
+//! A memory from settings: the parts, put together.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Context;
+
+use super::upstream::{Choice, Upstream, choose};
+use crate::api::App;
+use crate::clock::{Clock, SystemClock};
+use crate::config::Settings;
+use crate::id::RandomIds;
+use crate::lifecycle::ClockWatch;
+use crate::memory::{Memory, Parts};
+use crate::meter::Meters;
+use crate::model::ChatModel;
+use crate::model::builtin::Builtin;
+use crate::model::openai::{OpenAi, OpenAiSettings};
+use crate::session::Templates;
+use crate::store::{Sqlite, Store, StoreError, Waiting};
+
+/// Everything that runs, in one hand.
+pub(super) struct Engine {
+    pub(super) memory: Memory,
+    pub(super) app: App,
+    pub(super) sqlite: Arc<Sqlite>,
+    pub(super) waiting: Arc<Waiting<Sqlite>>,
+    pub(super) clock: Arc<ClockWatch>,
+    pub(super) data: PathBuf,
+    pub(super) choice: Choice,
+}
+
+/// An environment variable, if it is set and text.
+pub(super) fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+impl Engine {
+    /// Opens the data file and puts a memory together. A file that another process holds is a
+    /// [`StoreError::InUse`] in the chain.
+    pub(super) async fn open(settings: &Settings) -> anyhow::Result<Self> {
+        let data = settings.data_file(variable);
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
+        let (model, choice) = model(settings).await?;
+        let folder = Some(settings.templates_dir.as_path()).filter(|folder| !folder.as_os_str().is_empty());
+        let templates = Templates::load(folder, &settings.language)?;
+        let sqlite = Arc::new(open_store(&data, &clock)?);
+        let waiting = Arc::new(Waiting::new(Arc::clone(&sqlite), Arc::clone(&clock), settings.waiting()));
+        let abandoned = waiting.fail_abandoned().await.context("cannot tidy up what the last run left")?;
+        if abandoned > 0 {
+            tracing::warn!(turns = abandoned, "{abandoned} turns were left without an answer by the last run");
+        }
+        let watch = Arc::new(ClockWatch::starting(clock.reading()));
+        let store: Arc<dyn Store> = Arc::clone(&waiting) as _;
+        let (ids, meters) = (Arc::new(RandomIds), Arc::new(Meters::default()));
+        let memory = Memory::new(Parts { store, model, clock, ids, templates, meters }, settings.memory());
+        let queue = Arc::clone(&waiting);
+        let app = App::new(memory.clone(), Arc::clone(&watch), move || queue.waiting(), settings);
+        Ok(Self { memory, app, sqlite, waiting, clock: watch, data, choice })
+    }
+}
+
+fn open_store(data: &std::path::Path, clock: &Arc<dyn Clock>) -> anyhow::Result<Sqlite> {
+    let opened = Sqlite::open(data, Arc::clone(clock));
+    opened.map_err(|error| {
+        let hint = match &error {
+            StoreError::InUse { .. } => "stop it, or use another file with --data",
+            StoreError::NotOurs { .. } => "name another file with --data; this one is left as it is",
+            StoreError::CannotOpen { .. } => "check the folder's rights, or name another file with --data",
+            _ => return error.into(),
+        };
+        anyhow::Error::from(error).context(format!("cannot open the data file\nhint: {hint}\nbecause"))
+    })
+}
+
+async fn model(settings: &Settings) -> anyhow::Result<(Arc<dyn ChatModel>, Choice)> {
+    let mut choice = choose(settings, variable).map_err(anyhow::Error::msg)?;
+    let Upstream::Server { url, key, model } = &mut choice.upstream else {
+        return Ok((Arc::new(Builtin), choice));
+    };
+    let mut server = OpenAiSettings {
+        base_url: url.clone(),
+        key: key.clone(),
+        model: model.clone().unwrap_or_default(),
+        connect_timeout: settings.upstream_connect_timeout.duration(),
+        first_byte_timeout: settings.upstream_reply_timeout.duration(),
+        idle_timeout: settings.upstream_idle_timeout.duration(),
+        retries_max: settings.upstream_retries_max,
+    };
+    if model.is_none() {
+        let first = OpenAi::new(server.clone())?.first_model().await;
+        choice.why = match &first {
+            Some(name) => format!("{}; `{name}` is the first model it lists", choice.why),
+            None => format!("{}; it lists no models, so `default` is asked for (set `model`)", choice.why),
+        };
+        let name = first.unwrap_or_else(|| "default".to_owned());
+        server.model.clone_from(&name);
+        *model = Some(name);
+    }
+    Ok((Arc::new(OpenAi::new(server)?), choice))
+}

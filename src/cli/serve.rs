@@ -1,0 +1,107 @@
+//! `recalld serve`: the server.
+
+use std::io::IsTerminal;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::Args;
+use tokio::net::TcpListener;
+use tracing::info;
+use tracing_subscriber::EnvFilter;
+
+use super::Common;
+use super::engine::Engine;
+use super::upstream::Upstream;
+use crate::api::router;
+use crate::api::server::{ServerLimits, asked_to_stop, serve as serve_connections};
+use crate::config::{LogFormat, Settings};
+use crate::worker::Worker;
+
+/// Part of the shutdown time that is kept for writing what was cut short.
+const CLOSING_TIME: Duration = Duration::from_secs(2);
+
+/// Flags of `serve`.
+#[derive(Debug, Args)]
+pub(super) struct ServeArgs {
+    /// Where to listen [default: 127.0.0.1:7077].
+    #[arg(long, value_name = "ADDR")]
+    listen: Option<String>,
+}
+
+pub(super) fn serve(common: &Common, args: &ServeArgs) -> anyhow::Result<ExitCode> {
+    let settings = common.load([("listen", args.listen.clone())])?.settings;
+    start_logging(&settings)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
+    runtime.block_on(run(settings))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn run(settings: Settings) -> anyhow::Result<()> {
+    // The port first: a second server on the same port should say so before it touches any file.
+    let listener = TcpListener::bind(settings.listen).await.with_context(|| {
+        format!("cannot listen on {}\nhint: another server may run there; choose one with --listen\nbecause", settings.listen)
+    })?;
+    let address = listener.local_addr().context("the listener has no address")?;
+    let settings = Settings { listen: address, ..settings };
+    let engine = Engine::open(&settings).await?;
+    engine.sqlite.announce(&format!("http://{address}"));
+    let mut worker =
+        Worker::start(engine.memory.clone(), engine.clock.clone(), settings.cleanup_every.duration());
+    worker.flush(engine.waiting.clone());
+    greet(&settings, &engine);
+    let limits = ServerLimits {
+        connections_max: settings.connections_max,
+        header_bytes_max: settings.header_bytes_max,
+        header_timeout: settings.header_timeout.duration(),
+        finish_timeout: settings.shutdown_timeout.duration().saturating_sub(CLOSING_TIME),
+    };
+    serve_connections(listener, router(engine.app), limits, asked_to_stop()).await;
+    info!("Stopping: finishing what was accepted");
+    worker.stop().await;
+    engine.memory.close(CLOSING_TIME).await.context("the store did not close well")
+}
+
+fn start_logging(settings: &Settings) -> anyhow::Result<()> {
+    let filter = EnvFilter::try_new(&settings.log).context("`log` is not a valid filter")?;
+    let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours);
+    let started = match settings.log_format {
+        LogFormat::Text => logs.with_target(false).try_init(),
+        LogFormat::Json => logs.json().try_init(),
+    };
+    started.map_err(|error| anyhow::anyhow!("cannot start logging: {error}"))
+}
+
+/// What a newcomer needs to know, once.
+#[allow(clippy::print_stderr, reason = "the banner is for the person at the terminal")]
+fn greet(settings: &Settings, engine: &Engine) {
+    let (name, why) = (engine.memory.model_name(), &engine.choice.why);
+    let model = match &engine.choice.upstream {
+        Upstream::Builtin => format!("{name}: quotes what it remembers, no language model ({why})"),
+        Upstream::Server { url, .. } => format!("{name} at {url} ({why})"),
+    };
+    let (key, key_flag) = match settings.api_key() {
+        Some(_) => ("required", " -H \"authorization: Bearer $RECALLD_API_KEY\""),
+        None => ("none needed on this machine", ""),
+    };
+    let users = match settings.share_unidentified() {
+        true => "requests that name no user share one memory, `anonymous`; send X-User-ID to keep people apart",
+        false => "requests that name no user are remembered by session only; send X-User-ID",
+    };
+    let url = format!("http://{}", settings.listen);
+    eprintln!(
+        "recalld {version}
+  data    {data}
+  url     {url}
+  model   {model}
+  key     {key}
+  users   {users}
+
+Try it:
+  curl -s {url}/chat{key_flag} -H 'content-type: application/json' -d '{{\"query\":\"Hello, my name is Ann.\"}}'
+",
+        version = env!("CARGO_PKG_VERSION"),
+        data = engine.data.display(),
+    );
+}

@@ -1,0 +1,249 @@
+//! Putting the layers of settings together, and remembering where each value came from.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use toml::{Table, Value};
+
+use super::Settings;
+
+/// Where a value came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// Nobody set it.
+    Default,
+    /// A line of the file.
+    File(PathBuf),
+    /// An environment variable.
+    Environment(String),
+    /// A flag on the command line.
+    Flag,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.write_str("default"),
+            Self::File(path) => write!(f, "{}", path.display()),
+            Self::Environment(name) => write!(f, "{name}"),
+            Self::Flag => f.write_str("flag"),
+        }
+    }
+}
+
+/// Settings and where each came from.
+#[derive(Debug, Clone)]
+pub struct Loaded {
+    /// The settings.
+    pub settings: Settings,
+    /// By name.
+    pub origins: BTreeMap<String, Origin>,
+}
+
+/// Why the settings cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("cannot read {path}: {source}")]
+    Unreadable {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The file is not TOML.
+    #[error("{path} is not valid TOML: {source}")]
+    NotToml {
+        /// Which.
+        path: PathBuf,
+        /// Where and why.
+        source: Box<toml::de::Error>,
+    },
+    /// Nobody knows this setting.
+    #[error("there is no setting `{name}` ({origin}){}", .suggestion.as_ref().map(|s| format!("; did you mean `{s}`?")).unwrap_or_default())]
+    Unknown {
+        /// As written.
+        name: String,
+        /// Where.
+        origin: Origin,
+        /// What may have been meant.
+        suggestion: Option<String>,
+    },
+    /// The value does not fit.
+    #[error("`{name}` ({origin}) is not valid: {reason}")]
+    Invalid {
+        /// Which setting.
+        name: String,
+        /// Where it was set.
+        origin: Origin,
+        /// Why it does not fit.
+        reason: String,
+    },
+    /// The values do not go together.
+    #[error("{0}")]
+    Together(String),
+}
+
+/// Environment variables that look like settings and are not.
+const NOT_SETTINGS: [&str; 2] = ["RECALLD_CONFIG", "RECALLD_SERVER"];
+
+/// Loads settings from a file, the environment and flags. Without `file`, `recalld.toml` in the current
+/// folder is read if it exists.
+pub fn load(
+    file: Option<&Path>,
+    environment: impl Iterator<Item = (String, String)>,
+    flags: Table,
+) -> Result<Loaded, ConfigError> {
+    let mut layers = Layers::defaults();
+    let found = file.map(Path::to_owned).or_else(|| Some(PathBuf::from("recalld.toml")).filter(|path| path.exists()));
+    if let Some(path) = found {
+        layers.add_file(&path)?;
+    }
+    for (name, text) in environment.filter(|(name, _)| is_setting(name)) {
+        let setting = name["RECALLD_".len()..].to_lowercase();
+        let value = layers.typed(&setting, &text);
+        layers.set(&setting, value, Origin::Environment(name))?;
+    }
+    for (setting, value) in flags {
+        layers.set(&setting, value, Origin::Flag)?;
+    }
+    layers.finish()
+}
+
+fn is_setting(variable: &str) -> bool {
+    variable.starts_with("RECALLD_") && !variable.starts_with("RECALLD_TEST_") && !NOT_SETTINGS.contains(&variable)
+}
+
+struct Layers {
+    values: Table,
+    origins: BTreeMap<String, Origin>,
+}
+
+impl Layers {
+    fn defaults() -> Self {
+        let values = Table::try_from(Settings::default()).expect("the defaults are plain values");
+        let origins = values.keys().map(|name| (name.clone(), Origin::Default)).collect();
+        Self { values, origins }
+    }
+
+    fn add_file(&mut self, path: &Path) -> Result<(), ConfigError> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })?;
+        let table: Table =
+            text.parse().map_err(|source| ConfigError::NotToml { path: path.to_owned(), source: Box::new(source) })?;
+        table.into_iter().try_for_each(|(name, value)| self.set(&name, value, Origin::File(path.to_owned())))
+    }
+
+    /// An environment variable has no type; it takes the default's.
+    fn typed(&self, setting: &str, text: &str) -> Value {
+        let number = || text.parse().map(Value::Integer).ok();
+        let switch = || text.parse().map(Value::Boolean).ok();
+        let typed = match self.values.get(setting) {
+            Some(Value::Integer(_)) => number(),
+            Some(Value::Boolean(_)) => switch(),
+            _ => None,
+        };
+        typed.unwrap_or_else(|| Value::String(text.to_owned()))
+    }
+
+    /// Sets one value, after seeing that it fits by itself, so that the error names its origin.
+    fn set(&mut self, name: &str, value: Value, origin: Origin) -> Result<(), ConfigError> {
+        if !self.values.contains_key(name) {
+            let suggestion = closest(name, self.values.keys());
+            return Err(ConfigError::Unknown { name: name.to_owned(), origin, suggestion });
+        }
+        let mut trial = self.values.clone();
+        trial.insert(name.to_owned(), value);
+        if let Err(error) = trial.clone().try_into::<Settings>() {
+            let reason = error.message().to_owned();
+            return Err(ConfigError::Invalid { name: name.to_owned(), origin, reason });
+        }
+        self.values = trial;
+        self.origins.insert(name.to_owned(), origin);
+        Ok(())
+    }
+
+    fn finish(self) -> Result<Loaded, ConfigError> {
+        let settings: Settings = self.values.try_into().expect("each value was tried when it was set");
+        settings.check().map_err(ConfigError::Together)?;
+        Ok(Loaded { settings, origins: self.origins })
+    }
+}
+
+/// The known name nearest to a mistyped one, if it is near enough to be meant.
+fn closest<'a>(name: &str, known: impl Iterator<Item = &'a String>) -> Option<String> {
+    let near = known.map(|candidate| (distance(name, candidate), candidate)).min()?;
+    (near.0 <= 2 + name.len() / 5).then(|| near.1.clone())
+}
+
+/// How many letters must change to make one word of the other.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let changed = diagonal + usize::from(x != *y);
+            diagonal = row[j + 1];
+            row[j + 1] = changed.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(file: &str, environment: &[(&str, &str)], flags: &str) -> Result<Loaded, ConfigError> {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("recalld.toml");
+        std::fs::write(&path, file).expect("written");
+        let environment = environment.iter().map(|(name, value)| (name.to_string(), value.to_string()));
+        load(Some(&path), environment, flags.parse().expect("flags are TOML here"))
+    }
+
+    #[track_caller]
+    fn refused(file: &str, environment: &[(&str, &str)], expected: &str) {
+        let error = with(file, environment, "").expect_err("refused").to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+
+    #[test]
+    fn flags_win_over_environment_over_file_over_defaults() {
+        let file = "context_messages = 4\nttl = \"24h\"\nmodel = \"from-file\"";
+        let environment = [("RECALLD_TTL", "48h"), ("RECALLD_MODEL", "from-env"), ("HOME", "/")];
+        let loaded = with(file, &environment, "model = \"from-flag\"").expect("valid");
+        let settings = &loaded.settings;
+        assert_eq!(
+            (settings.context_messages, settings.ttl.to_string().as_str(), settings.model.as_str()),
+            (4, "48h", "from-flag")
+        );
+        assert_eq!(loaded.origins["model"], Origin::Flag);
+        assert_eq!(loaded.origins["ttl"], Origin::Environment("RECALLD_TTL".into()));
+        assert!(matches!(loaded.origins["context_messages"], Origin::File(_)));
+        assert_eq!(loaded.origins["listen"], Origin::Default);
+    }
+
+    #[test]
+    fn mistakes_are_explained() {
+        refused("contxt_messages = 3", &[], "did you mean `context_messages`?");
+        refused("ttl = \"soon\"", &[], "`ttl` (");
+        refused("", &[("RECALLD_CONTEXT_MESSAGES", "many")], "RECALLD_CONTEXT_MESSAGES");
+        refused("", &[("RECALLD_LISTE", "x")], "did you mean `listen`?");
+        refused("context_messages = -1", &[], "context_messages");
+        refused("listen = \"0.0.0.0:7077\"", &[], "no `api_key` is set");
+        refused("api_key = \"short\"", &[], "shorter than 16");
+        refused("= nonsense", &[], "not valid TOML");
+    }
+
+    /// Every setting is in the sample with its default, and nothing else is.
+    #[test]
+    fn the_sample_shows_every_setting_with_its_default() {
+        let sample: Table = super::super::SAMPLE.parse().expect("the sample is valid TOML");
+        let defaults = Table::try_from(Settings::default()).expect("plain values");
+        assert_eq!(sample, defaults);
+    }
+}

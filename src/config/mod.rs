@@ -1,0 +1,209 @@
+//! Settings: one typed page, loaded once, handed down in pieces.
+//!
+//! Flags win over environment variables (`RECALLD_…`), those over the file, that over the defaults.
+//! Reading order: [`Settings`] (every setting there is), `load` (putting the layers together).
+
+mod load;
+
+pub use load::{ConfigError, Loaded, Origin, load};
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::memory::{MemorySettings, WindowAs};
+use crate::period::{Period, Ttl};
+use crate::store::WaitingBounds;
+
+/// The commented file with every setting and its default; a test keeps it in step.
+pub const SAMPLE: &str = include_str!("../../recalld.sample.toml");
+
+/// Every setting, as written in `recalld.toml`. `recalld.sample.toml` explains each.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "the sample file says what each one means, and a test keeps the two in step")]
+pub struct Settings {
+    pub listen: SocketAddr,
+    pub data: PathBuf,
+    pub log: String,
+    pub log_format: LogFormat,
+
+    pub upstream: String,
+    pub upstream_key_env: String,
+    pub model: String,
+    pub upstream_connect_timeout: Period,
+    pub upstream_reply_timeout: Period,
+    pub upstream_idle_timeout: Period,
+    pub upstream_retries_max: u32,
+
+    pub api_key: String,
+    pub require_session_header: bool,
+    pub unidentified: Unidentified,
+
+    pub context_messages: usize,
+    pub model_tokens_max: usize,
+    pub answer_tokens: usize,
+    pub window_as: WindowAs,
+    pub language: String,
+    pub templates_dir: PathBuf,
+
+    pub ttl: Ttl,
+    pub cleanup_every: Period,
+    pub cleanup_batch: usize,
+
+    pub query_chars_max: usize,
+    pub answer_chars_max: usize,
+    pub metadata_bytes_max: usize,
+    pub body_bytes_max: usize,
+    pub header_bytes_max: usize,
+    pub header_timeout: Period,
+    pub body_timeout: Period,
+    pub connections_max: usize,
+    pub waiting_turns_max: usize,
+    pub waiting_bytes_max: usize,
+    pub shutdown_timeout: Period,
+}
+
+/// How log lines look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// For machines, one object a line.
+    Json,
+}
+
+/// Whose memory a request without a user belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Unidentified {
+    /// `shared` on loopback without a key, else `session`.
+    Auto,
+    /// All of them are one user, `anonymous`.
+    Shared,
+    /// Each session is a user of its own.
+    Session,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        let memory = MemorySettings::default();
+        Self {
+            listen: SocketAddr::from(([127, 0, 0, 1], 7077)),
+            data: PathBuf::new(),
+            log: "info".into(),
+            log_format: LogFormat::Text,
+            upstream: "auto".into(),
+            upstream_key_env: "OPENAI_API_KEY".into(),
+            model: String::new(),
+            upstream_connect_timeout: Period::seconds(5),
+            upstream_reply_timeout: Period::seconds(120),
+            upstream_idle_timeout: Period::seconds(60),
+            upstream_retries_max: 2,
+            api_key: String::new(),
+            require_session_header: false,
+            unidentified: Unidentified::Auto,
+            context_messages: memory.context_messages,
+            model_tokens_max: memory.model_tokens_max,
+            answer_tokens: memory.answer_tokens,
+            window_as: memory.window_as,
+            language: "auto".into(),
+            templates_dir: PathBuf::new(),
+            ttl: memory.ttl,
+            cleanup_every: Period::hours(6),
+            cleanup_batch: memory.cleanup_batch,
+            query_chars_max: memory.query_chars_max,
+            answer_chars_max: memory.answer_chars_max,
+            metadata_bytes_max: memory.metadata_bytes_max,
+            body_bytes_max: 8 * 1024 * 1024,
+            header_bytes_max: 32 * 1024,
+            header_timeout: Period::seconds(10),
+            body_timeout: Period::seconds(30),
+            connections_max: 4_096,
+            waiting_turns_max: 1_000,
+            waiting_bytes_max: 64 * 1024 * 1024,
+            shutdown_timeout: Period::seconds(10),
+        }
+    }
+}
+
+impl Settings {
+    /// Where the data file is: the setting, else the user's data folder.
+    pub fn data_file(&self, home: impl Fn(&str) -> Option<String>) -> PathBuf {
+        if !self.data.as_os_str().is_empty() {
+            return self.data.clone();
+        }
+        let share = home("XDG_DATA_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+        let share = share.or_else(|| home("HOME").map(|home| PathBuf::from(home).join(".local/share")));
+        share.unwrap_or_else(|| PathBuf::from(".")).join("recalld").join("recalld.db")
+    }
+
+    /// The key clients must show, if one is set.
+    pub fn api_key(&self) -> Option<&str> {
+        Some(self.api_key.as_str()).filter(|key| !key.is_empty())
+    }
+
+    /// Whether requests without a user share one memory.
+    pub fn share_unidentified(&self) -> bool {
+        match self.unidentified {
+            Unidentified::Shared => true,
+            Unidentified::Session => false,
+            Unidentified::Auto => self.api_key().is_none() && self.listen.ip().is_loopback(),
+        }
+    }
+
+    /// The part the memory is made with.
+    pub fn memory(&self) -> MemorySettings {
+        MemorySettings {
+            context_messages: self.context_messages,
+            model_tokens_max: self.model_tokens_max,
+            answer_tokens: self.answer_tokens,
+            window_as: self.window_as,
+            query_chars_max: self.query_chars_max,
+            answer_chars_max: self.answer_chars_max,
+            metadata_bytes_max: self.metadata_bytes_max,
+            ttl: self.ttl,
+            cleanup_batch: self.cleanup_batch,
+        }
+    }
+
+    /// How much may wait for the disk.
+    pub fn waiting(&self) -> WaitingBounds {
+        WaitingBounds { turns_max: self.waiting_turns_max, bytes_max: self.waiting_bytes_max }
+    }
+
+    /// What is wrong with the settings as a whole, with what to do about it.
+    pub fn check(&self) -> Result<(), String> {
+        let bounds: [(&str, usize, std::ops::RangeInclusive<usize>); 8] = [
+            ("context_messages", self.context_messages, 0..=1_000),
+            ("model_tokens_max", self.model_tokens_max, 256..=100_000_000),
+            ("cleanup_batch", self.cleanup_batch, 1..=100_000),
+            ("query_chars_max", self.query_chars_max, 1..=10_000_000),
+            ("answer_chars_max", self.answer_chars_max, 1..=10_000_000),
+            ("body_bytes_max", self.body_bytes_max, 1_024..=1 << 30),
+            ("header_bytes_max", self.header_bytes_max, 8_192..=1 << 20),
+            ("connections_max", self.connections_max, 1..=1_000_000),
+        ];
+        for (name, value, allowed) in bounds {
+            if !allowed.contains(&value) {
+                return Err(format!("`{name}` is {value}, it must be from {} to {}", allowed.start(), allowed.end()));
+            }
+        }
+        if self.answer_tokens >= self.model_tokens_max {
+            return Err("`answer_tokens` leaves nothing of `model_tokens_max` for the question".into());
+        }
+        if !self.listen.ip().is_loopback() && self.api_key().is_none() {
+            return Err(format!(
+                "`listen` is {}, an address others can reach, and no `api_key` is set; \
+                 set one (RECALLD_API_KEY), or listen on 127.0.0.1",
+                self.listen
+            ));
+        }
+        if self.api_key().is_some_and(|key| key.len() < 16) {
+            return Err("`api_key` is shorter than 16 characters; make one with `openssl rand -hex 32`".into());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,91 @@
+//! What time does: expiry.
+//!
+//! Reading order: [`Memory::cleanup`], then `leap`, which decides whether the clock can be believed.
+
+mod leap;
+
+pub use leap::{ClockWatch, Verdict};
+
+use std::time::Instant;
+
+use serde::Serialize;
+use tracing::{error, info};
+
+use crate::memory::Memory;
+use crate::store::Expiry;
+
+/// Most batches in one cleanup; what is left waits for the next.
+const BATCHES_MAX: usize = 10_000;
+
+/// What a cleanup did.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct CleanupReport {
+    /// Sessions that were removed.
+    pub sessions_deleted: u64,
+    /// Turns that were removed.
+    pub turns_deleted: u64,
+    /// How long it took.
+    pub seconds: f64,
+    /// What went wrong; what was removed before stays removed.
+    pub errors: Vec<String>,
+}
+
+impl Memory {
+    /// Removes turns older than their TTL, batch by batch, so that chat goes on in between. When the
+    /// clock cannot be believed, nothing is removed and the report says so.
+    pub async fn cleanup(&self, watch: &ClockWatch) -> CleanupReport {
+        self.cleanup_with(watch, |_| ()).await
+    }
+
+    /// The same, telling how far it has come after each batch.
+    pub async fn cleanup_with(&self, watch: &ClockWatch, progress: impl Fn(&CleanupReport)) -> CleanupReport {
+        let started = Instant::now();
+        let mut report = CleanupReport::default();
+        match watch.judge(self.parts.clock.reading()) {
+            Verdict::Steady => self.remove_expired(&mut report, progress).await,
+            Verdict::Leapt { seconds } => {
+                self.meters().clock_leaps.one();
+                report.errors.push(leap::explain(seconds));
+            }
+        }
+        report.seconds = started.elapsed().as_secs_f64();
+        self.count(&report);
+        report
+    }
+
+    async fn remove_expired(&self, report: &mut CleanupReport, progress: impl Fn(&CleanupReport)) {
+        let now = self.parts.clock.reading().wall;
+        let expiry = Expiry { now, server_ttl: self.settings.ttl, turns_max: self.settings.cleanup_batch };
+        for _ in 0..BATCHES_MAX {
+            match self.parts.store.expire(expiry).await {
+                Ok(expired) => {
+                    report.sessions_deleted += expired.sessions;
+                    report.turns_deleted += expired.turns;
+                    progress(report);
+                    if !expired.more {
+                        return;
+                    }
+                }
+                Err(failure) => {
+                    self.meters().store_failures.one();
+                    return report.errors.push(failure.to_string());
+                }
+            }
+        }
+    }
+
+    fn count(&self, report: &CleanupReport) {
+        let meters = self.meters();
+        meters.sessions_expired.many(report.sessions_deleted);
+        meters.turns_expired.many(report.turns_deleted);
+        let (sessions, turns, seconds) = (report.sessions_deleted, report.turns_deleted, report.seconds);
+        if report.errors.is_empty() {
+            meters.cleanups.one();
+            info!(sessions, turns, seconds, "Cleanup removed {sessions} sessions and {turns} turns in {seconds:.3} s");
+        } else {
+            meters.cleanup_failures.one();
+            let cause = report.errors.join("; ");
+            error!(operation = "cleanup", session.id = "-", user.id = "-", error = %cause, "Cleanup failed: {cause}");
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! What a person sees, adds and removes.
+
+use jiff::Timestamp;
+use serde_json::{Map, Value};
+
+use crate::id::{MessageId, SessionId, TurnId};
+use crate::memory::Memory;
+use crate::message::{Message, Role};
+use crate::scope::Scope;
+use crate::session::{
+    AddedMessage, DoesNotFit, Session, SessionPatch, SessionSeed, TURN_MESSAGES_MAX, TextError, Turn, TurnDraft,
+    check_text, fit, window,
+};
+use crate::store::{Page, PageRequest, Stats, StoreError};
+
+/// Why something could not be looked at, added or removed.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum ReviewError {
+    /// No such session, or somebody else's.
+    #[error("there is no session `{0}`")]
+    UnknownSession(SessionId),
+    /// A text is not acceptable.
+    #[error("{field} {reason}")]
+    Text {
+        /// Which.
+        field: String,
+        /// Why not.
+        reason: TextError,
+    },
+    /// Metadata is too large.
+    #[error("metadata takes {bytes} bytes as JSON, at most {bytes_max} are allowed")]
+    Metadata {
+        /// Its size.
+        bytes: usize,
+        /// The bound.
+        bytes_max: usize,
+    },
+    /// Nothing to add.
+    #[error("there is no message to add")]
+    Nothing,
+    /// Too much at once.
+    #[error("{count} messages at once, at most {TURN_MESSAGES_MAX} are allowed; send them in several requests")]
+    TooMany {
+        /// How many came.
+        count: usize,
+    },
+    /// The question is over the model's limit.
+    #[error("the query is too long for the model: {0}")]
+    DoesNotFit(#[from] DoesNotFit),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// An exchange that took place elsewhere.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PastTurn {
+    /// What was asked.
+    pub query: String,
+    /// What was answered.
+    pub response: String,
+    /// What is known about it.
+    pub metadata: Map<String, Value>,
+    /// When it took place; `None` means now.
+    pub created_at: Option<Timestamp>,
+}
+
+/// A message with its id and session.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StoredMessage {
+    /// Its name.
+    pub id: MessageId,
+    /// The turn it belongs to.
+    pub turn: TurnId,
+    /// What was said.
+    pub message: Message,
+}
+
+/// What the model would be shown for a question.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ContextView {
+    /// The language of the template.
+    pub language: String,
+    /// The messages, oldest first.
+    pub messages: Vec<Message>,
+    /// How many of them are the user's or the model's.
+    pub messages_in_context: usize,
+    /// The same as text.
+    pub text: String,
+}
+
+impl Memory {
+    /// Makes a session; `None` lets the memory choose its id.
+    pub async fn create_session(
+        &self,
+        scope: &Scope,
+        id: Option<SessionId>,
+        seed: SessionSeed,
+    ) -> Result<Session, ReviewError> {
+        self.check_metadata(&seed.metadata)?;
+        let id = id.unwrap_or_else(|| self.new_session_id());
+        let made = self.parts.store.create_session(scope, id, seed).await;
+        self.told(scope, Some(id), "create_session", made)
+    }
+
+    /// An id for a session nobody named.
+    pub fn new_session_id(&self) -> SessionId {
+        self.parts.ids.session()
+    }
+
+    /// Looks a session up.
+    pub async fn session(&self, scope: &Scope, id: SessionId) -> Result<Session, ReviewError> {
+        let found = self.parts.store.session(scope, id).await;
+        self.told(scope, Some(id), "read_session", found)?.ok_or(ReviewError::UnknownSession(id))
+    }
+
+    /// A user's sessions, oldest first.
+    pub async fn sessions(&self, scope: &Scope, page: PageRequest) -> Result<Page<Session>, ReviewError> {
+        let found = self.parts.store.sessions(scope, page).await;
+        self.told(scope, None, "list_sessions", found)
+    }
+
+    /// Changes a session's metadata or TTL.
+    pub async fn update_session(
+        &self,
+        scope: &Scope,
+        id: SessionId,
+        patch: SessionPatch,
+    ) -> Result<Session, ReviewError> {
+        self.check_metadata(&patch.metadata)?;
+        let changed = self.parts.store.update_session(scope, id, patch).await;
+        self.told(scope, Some(id), "update_session", changed)?.ok_or(ReviewError::UnknownSession(id))
+    }
+
+    /// Removes a session and all that is in it; answers how many turns went.
+    pub async fn delete_session(&self, scope: &Scope, id: SessionId) -> Result<u64, ReviewError> {
+        let deleted = self.parts.store.delete_session(scope, id).await;
+        self.told(scope, Some(id), "delete_session", deleted)?.ok_or(ReviewError::UnknownSession(id))
+    }
+
+    /// A session's turns by number.
+    pub async fn turns(&self, scope: &Scope, id: SessionId, page: PageRequest) -> Result<Page<Turn>, ReviewError> {
+        let found = self.parts.store.turns(scope, id, page).await;
+        self.told(scope, Some(id), "read_turns", found)?.ok_or(ReviewError::UnknownSession(id))
+    }
+
+    /// A session's messages, oldest first. The cursor counts turns in its upper part and messages
+    /// within the turn in its lower sixteen bits.
+    pub async fn messages(
+        &self,
+        scope: &Scope,
+        id: SessionId,
+        page: PageRequest,
+    ) -> Result<Page<StoredMessage>, ReviewError> {
+        let after = page.after.unwrap_or(0);
+        let mut turns_after = (after >> 16).saturating_sub(1);
+        let mut found = Vec::new();
+        loop {
+            let turns = self.turns(scope, id, PageRequest { limit: page.limit, after: Some(turns_after) }).await?;
+            found.extend(turns.items.iter().flat_map(stored).filter(|(cursor, _)| *cursor > after));
+            match turns.next {
+                Some(next) if found.len() <= page.limit => turns_after = next,
+                _ => return Ok(Page::cut(found, page.limit)),
+            }
+        }
+    }
+
+    /// Adds an exchange that took place elsewhere, without asking a model.
+    pub async fn add_turn(&self, scope: &Scope, id: SessionId, turn: PastTurn) -> Result<Turn, ReviewError> {
+        let draft = self.draft(turn)?;
+        self.session(scope, id).await?;
+        let added = self.parts.store.add_turns(scope, id, SessionSeed::default(), vec![draft]).await;
+        self.told(scope, Some(id), "store_turn", added)?.pop().ok_or(ReviewError::Nothing)
+    }
+
+    fn draft(&self, turn: PastTurn) -> Result<TurnDraft, ReviewError> {
+        self.check("query", &turn.query, self.settings.query_chars_max)?;
+        self.check("response", &turn.response, self.settings.answer_chars_max)?;
+        self.check_metadata(&turn.metadata)?;
+        let at = turn.created_at.unwrap_or_else(|| self.parts.clock.now());
+        let messages = vec![Message::new(Role::User, turn.query, at), Message::new(Role::Assistant, turn.response, at)];
+        Ok(TurnDraft { id: self.parts.ids.turn(at), messages, metadata: turn.metadata, created_at: turn.created_at })
+    }
+
+    /// Adds loose messages, without asking a model; they become turns or answer the last one.
+    pub async fn add_messages(
+        &self,
+        scope: &Scope,
+        id: SessionId,
+        messages: Vec<AddedMessage>,
+    ) -> Result<Vec<Turn>, ReviewError> {
+        let count = messages.len();
+        match count {
+            0 => return Err(ReviewError::Nothing),
+            TURN_MESSAGES_MAX.. => return Err(ReviewError::TooMany { count }),
+            _ => {}
+        }
+        for (n, added) in messages.iter().enumerate() {
+            self.check_message(n, &added.message)?;
+        }
+        let ids = messages.iter().map(|_| self.parts.ids.turn(self.parts.clock.now())).collect();
+        self.session(scope, id).await?;
+        let added = self.parts.store.add_messages(scope, id, SessionSeed::default(), messages, ids).await;
+        self.told(scope, Some(id), "add_messages", added)
+    }
+
+    fn check_message(&self, n: usize, message: &Message) -> Result<(), ReviewError> {
+        let chars_max = match message.role {
+            Role::User => self.settings.query_chars_max,
+            _ => self.settings.answer_chars_max,
+        };
+        // What is more than text may have no text at all: an image, a tool call.
+        if !(message.says_something() && message.text.is_empty()) {
+            self.check(&format!("content of message {n}"), &message.text, chars_max)?;
+        }
+        self.check_metadata(&message.metadata)
+    }
+
+    /// What the model would be shown for a question in this session.
+    pub async fn context(&self, scope: &Scope, id: SessionId, query: Option<&str>) -> Result<ContextView, ReviewError> {
+        if let Some(query) = query {
+            self.check("query", query, self.settings.query_chars_max)?;
+        }
+        let recent = self.parts.store.last_turns(scope, id, self.settings.context_messages).await;
+        let recent = self.told(scope, Some(id), "read_history", recent)?;
+        let session = recent.session.ok_or(ReviewError::UnknownSession(id))?;
+        let known = session.metadata.get("language").and_then(Value::as_str);
+        let sample = recent.turns.iter().map(|turn| turn.question().text.as_str()).collect::<Vec<_>>().join("\n");
+        let template = self.parts.templates.choose(known, query.unwrap_or(&sample));
+        let limit = self.settings.model_tokens_max.saturating_sub(self.settings.answer_tokens);
+        let fixed = [template.system(None), query.unwrap_or_default().to_owned()];
+        let shown = window(&recent.turns, self.settings.context_messages);
+        let fitted = fit(shown, &[&fixed[0], &fixed[1]], limit)?;
+        Ok(ContextView {
+            language: template.language.clone(),
+            messages_in_context: fitted.messages_in_context(),
+            text: template.conversation(&fitted.messages),
+            messages: fitted.messages.into_iter().cloned().collect(),
+        })
+    }
+
+    /// Counts what a user has.
+    pub async fn stats(&self, scope: &Scope) -> Result<Stats, ReviewError> {
+        let found = self.parts.store.stats(scope).await;
+        self.told(scope, None, "stats", found)
+    }
+
+    /// Whether the store answers.
+    pub async fn ping(&self) -> Result<(), StoreError> {
+        self.parts.store.ping().await
+    }
+
+    fn check(&self, field: &str, text: &str, chars_max: usize) -> Result<(), ReviewError> {
+        check_text(text, chars_max).map_err(|reason| ReviewError::Text { field: field.to_owned(), reason })
+    }
+
+    fn check_metadata(&self, metadata: &Map<String, Value>) -> Result<(), ReviewError> {
+        let bytes_max = self.settings.metadata_bytes_max;
+        let bytes = serde_json::to_vec(metadata).map_or(usize::MAX, |json| json.len());
+        if bytes > bytes_max { Err(ReviewError::Metadata { bytes, bytes_max }) } else { Ok(()) }
+    }
+
+    /// Passes a result on, telling the log when it is a failure.
+    fn told<T>(
+        &self,
+        scope: &Scope,
+        session: Option<SessionId>,
+        operation: &str,
+        result: Result<T, StoreError>,
+    ) -> Result<T, ReviewError> {
+        let result = result.inspect_err(|error| self.report(scope, session, operation, error));
+        Ok(result?)
+    }
+}
+
+/// A turn's messages with their cursors.
+fn stored(turn: &Turn) -> Vec<(u64, StoredMessage)> {
+    let message = |(n, (id, message)): (u64, (MessageId, &Message))| {
+        (turn.number << 16 | n, StoredMessage { id, turn: turn.id, message: message.clone() })
+    };
+    (1..).zip(turn.identified()).map(message).collect()
+}

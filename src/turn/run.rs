@@ -1,0 +1,265 @@
+//! The path of a turn, once it has been accepted.
+
+use std::time::{Duration, Instant};
+
+use futures_util::StreamExt;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tracing::warn;
+
+use super::compose::{Composed, compose};
+use super::{Answer, Health, TurnError, TurnEvent, TurnRequest, notes};
+use crate::id::{SessionId, TurnId};
+use crate::memory::Memory;
+use crate::message::{Message, Role};
+use crate::model::{Ending, ModelError, Piece, Pieces, Prompt};
+use crate::scope::Scope;
+use crate::session::{ClosedTurn, Intent, OpenTurn, SessionSeed, Turn, TurnStatus, read_intent};
+use crate::store::{Kept, Opened, Recent, StoreError};
+
+/// One turn on its way.
+pub(super) struct Run {
+    pub(super) memory: Memory,
+    pub(super) scope: Scope,
+    pub(super) session: SessionId,
+    pub(super) turn: TurnId,
+    pub(super) events: mpsc::Sender<TurnEvent>,
+}
+
+/// What the model said, and how it ended.
+struct Heard {
+    text: String,
+    ending: Result<Ending, Stop>,
+}
+
+/// Why the answer stopped before its end.
+enum Stop {
+    Model(ModelError),
+    ClientGone,
+    Endless(usize),
+}
+
+impl Stop {
+    /// The reason kept with the turn.
+    fn reason(&self) -> String {
+        match self {
+            Self::Model(error) => error.to_string(),
+            Self::ClientGone => "the client left before the answer was complete".into(),
+            Self::Endless(chars) => TurnError::Endless(*chars).to_string(),
+        }
+    }
+}
+
+impl Run {
+    /// Takes the turn and tells the listener how it went; whether anybody listens changes nothing.
+    pub(super) async fn go(self, request: TurnRequest) {
+        // The memory waits for this place before it closes, so that the turn can end properly.
+        let _place = self.memory.running.acquire().await;
+        let ending = match self.take(request).await {
+            Ok(answer) => TurnEvent::Done(Box::new(answer)),
+            Err(error) => TurnEvent::Failed(error),
+        };
+        let _ = self.events.send(ending).await;
+    }
+
+    async fn take(&self, request: TurnRequest) -> Result<Answer, TurnError> {
+        let started = Instant::now();
+        let (recent, mut health) = self.recent(request.session).await;
+        let read_time = started.elapsed();
+        let (composed, language) = self.compose(&request, &recent)?;
+        let intent = read_intent(&request.query);
+        let prompt = Prompt { messages: composed.messages.clone(), stream: request.stream };
+
+        // The question reaches the disk while the model thinks, and before the first byte leaves.
+        let ((opened, open_time), asked) =
+            tokio::join!(timed(self.open(request, &intent, &language)), self.ask(prompt));
+        let opened = opened.inspect_err(|error| self.fail("open_turn", error))?;
+        let heard = match asked {
+            Ok(pieces) => self.listen(pieces).await,
+            Err(stop) => Heard { text: String::new(), ending: Err(stop) },
+        };
+
+        // A failing store costs the mark `ok`, not the answer.
+        let (kept, close_time) = timed(self.close(&heard, &composed)).await;
+        if opened.kept == Kept::Waiting || kept != Some(Kept::OnDisk) {
+            health = Health::Degraded;
+            self.memory.meters().turns_waited.one();
+        } else {
+            self.memory.meters().turns_stored.one();
+        }
+        let store_time = read_time + open_time + close_time;
+        self.answer(heard, &opened, &composed, intent, health, store_time)
+    }
+
+    /// The end of the conversation. An answer without it is worth more than no answer.
+    async fn recent(&self, session: Option<SessionId>) -> (Recent, Health) {
+        let Some(session) = session else { return (Recent::default(), Health::Ok) };
+        let turns_max = self.memory.settings.context_messages;
+        match self.memory.parts.store.last_turns(&self.scope, session, turns_max).await {
+            Ok(recent) if recent.damaged.is_empty() => (recent, Health::Ok),
+            Ok(recent) => {
+                self.memory.meters().rows_damaged.many(recent.damaged.len() as u64);
+                recent.damaged.iter().for_each(|damage| self.fail("read_history", damage));
+                (recent, Health::Degraded)
+            }
+            Err(error) => {
+                self.fail("read_history", &error);
+                (Recent::default(), Health::Degraded)
+            }
+        }
+    }
+
+    /// What the model is shown, and the language it is worded in.
+    fn compose(&self, request: &TurnRequest, recent: &Recent) -> Result<(Composed, String), TurnError> {
+        let known = recent.session.as_ref().and_then(|session| session.metadata.get("language")?.as_str());
+        let sample = language_sample(&recent.turns, &request.query);
+        let template = self.memory.parts.templates.choose(known, &sample);
+        let composed =
+            compose(template, request.role.as_deref(), &recent.turns, &request.query, &self.memory.settings)?;
+        Ok((composed, template.language.clone()))
+    }
+
+    async fn open(&self, request: TurnRequest, intent: &Intent, language: &str) -> Result<Opened, StoreError> {
+        let SessionSeed { mut metadata, ttl } = request.seed;
+        metadata.entry("language").or_insert_with(|| language.into());
+        let role = request.role.map_or(Value::Null, Value::String);
+        let open = OpenTurn {
+            id: self.turn,
+            session: self.session,
+            seed: SessionSeed { metadata, ttl },
+            question: Message::new(Role::User, request.query, self.memory.parts.clock.now()),
+            metadata: notes([("intent", intent.name.into()), ("confidence", intent.confidence.into()), ("role", role)]),
+        };
+        self.memory.parts.store.open_turn(&self.scope, open).await
+    }
+
+    /// Puts the question to the model; gives up when the client does.
+    async fn ask(&self, prompt: Prompt) -> Result<Pieces, Stop> {
+        self.memory.meters().model_questions.one();
+        tokio::select! {
+            pieces = self.memory.parts.model.ask(prompt) => pieces.map_err(Stop::Model),
+            () = self.events.closed() => Err(Stop::ClientGone),
+        }
+    }
+
+    /// Hears the model out, passing pieces on as they come.
+    async fn listen(&self, mut pieces: Pieces) -> Heard {
+        let mut text = String::new();
+        let chars_max = self.memory.settings.answer_chars_max;
+        let ending = loop {
+            let piece = tokio::select! {
+                piece = pieces.next() => piece,
+                () = self.events.closed() => break Err(Stop::ClientGone),
+            };
+            match piece {
+                Some(Ok(Piece::Text(more))) => {
+                    // Bytes bound characters from above: an endless answer is cut off either way.
+                    if text.len() + more.len() > chars_max * 4 {
+                        break Err(Stop::Endless(chars_max));
+                    }
+                    text.push_str(&more);
+                    if self.events.send(TurnEvent::Piece(more)).await.is_err() {
+                        break Err(Stop::ClientGone);
+                    }
+                }
+                Some(Ok(Piece::End(ending))) => break Ok(ending),
+                Some(Err(error)) => break Err(Stop::Model(error)),
+                None => break Err(Stop::Model(ModelError::BrokeOff("it ended without an end".into()))),
+            }
+        };
+        Heard { text, ending }
+    }
+
+    /// Writes how the turn ended. `None` when it could not be kept at all.
+    async fn close(&self, heard: &Heard, composed: &Composed) -> Option<Kept> {
+        let closed = self.closed(heard, composed);
+        if closed.status == TurnStatus::Failed {
+            self.memory.meters().turns_failed.one();
+        }
+        match self.memory.parts.store.close_turn(&self.scope, closed).await {
+            Ok(kept) => Some(kept),
+            Err(error) => {
+                self.fail("close_turn", &error);
+                None
+            }
+        }
+    }
+
+    fn closed(&self, heard: &Heard, composed: &Composed) -> ClosedTurn {
+        let blank = heard.text.trim().is_empty();
+        let (status, reason) = match &heard.ending {
+            Ok(_) if blank => (TurnStatus::Failed, Some("the model's answer was empty".to_owned())),
+            Ok(_) => (TurnStatus::Complete, None),
+            Err(stop) if blank => (TurnStatus::Failed, Some(stop.reason())),
+            Err(stop) => (TurnStatus::Partial, Some(stop.reason())),
+        };
+        let messages = if blank { Vec::new() } else { vec![self.answer_message(heard)] };
+        let reason = reason.map_or(Value::Null, Value::String);
+        let metadata = notes([("messages_in_context", composed.messages_in_context.into()), ("reason", reason)]);
+        ClosedTurn { id: self.turn, session: self.session, status, messages, metadata }
+    }
+
+    fn answer_message(&self, heard: &Heard) -> Message {
+        let mut message = Message::new(Role::Assistant, heard.text.clone(), self.memory.parts.clock.now());
+        let ending = heard.ending.as_ref().ok();
+        message.metadata = notes([
+            ("model", self.model(ending).into()),
+            ("tokens_used", json!(ending.and_then(|ending| ending.tokens_used))),
+            ("finish_reason", json!(ending.and_then(|ending| ending.finish_reason.as_deref()))),
+        ]);
+        message
+    }
+
+    fn model(&self, ending: Option<&Ending>) -> String {
+        let said = ending.and_then(|ending| ending.model.clone());
+        said.unwrap_or_else(|| self.memory.model_name().to_owned())
+    }
+
+    fn answer(
+        &self,
+        heard: Heard,
+        opened: &Opened,
+        composed: &Composed,
+        intent: Intent,
+        health: Health,
+        store_time: Duration,
+    ) -> Result<Answer, TurnError> {
+        let ending = heard.ending.map_err(|stop| self.stopped(stop))?;
+        Ok(Answer {
+            number: opened.number,
+            model: self.model(Some(&ending)),
+            tokens_used: ending.tokens_used,
+            text: heard.text,
+            messages_in_context: composed.messages_in_context,
+            intent,
+            health,
+            store_time,
+        })
+    }
+
+    fn stopped(&self, stop: Stop) -> TurnError {
+        self.memory.meters().model_failures.one();
+        warn!(session.id = %self.session, user.id = %self.scope.user(), operation = "ask_model", error = %stop.reason(),
+              "Turn `{}` has no whole answer: {}", self.turn, stop.reason());
+        match stop {
+            Stop::Model(error) => TurnError::Model(error),
+            Stop::ClientGone => TurnError::Stopping,
+            Stop::Endless(chars) => TurnError::Endless(chars),
+        }
+    }
+
+    fn fail(&self, operation: &str, error: &StoreError) {
+        self.memory.report(&self.scope, Some(self.session), operation, error);
+    }
+}
+
+/// Words to tell the language by: the question, and the ones before it, for short follow-ups.
+fn language_sample(turns: &[Turn], query: &str) -> String {
+    let asked = turns.iter().rev().take(3).map(|turn| turn.question().text.as_str());
+    std::iter::once(query).chain(asked).collect::<Vec<_>>().join("\n")
+}
+
+async fn timed<T>(work: impl Future<Output = T>) -> (T, Duration) {
+    let started = Instant::now();
+    (work.await, started.elapsed())
+}

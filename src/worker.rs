@@ -1,0 +1,77 @@
+//! What runs beside the requests: cleanup by schedule, and writing what waits for the disk.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::{MissedTickBehavior, interval};
+use tracing::warn;
+
+use crate::lifecycle::ClockWatch;
+use crate::memory::Memory;
+use crate::store::{Store, Waiting};
+
+/// How often the disk is tried again while turns wait for it.
+const FLUSH_EVERY: Duration = Duration::from_millis(500);
+/// How soon a failed cleanup is tried again, at most.
+const CLEANUP_RETRY: Duration = Duration::from_secs(300);
+
+/// Background tasks; they end when told to.
+#[derive(Debug)]
+pub struct Worker {
+    stop: watch::Sender<bool>,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl Worker {
+    /// Starts cleaning up every so often.
+    pub fn start(memory: Memory, clock: Arc<ClockWatch>, cleanup_every: Duration) -> Self {
+        let (stop, stopped) = watch::channel(false);
+        let cleaning = tokio::spawn(until(stopped, clean_up(memory, clock, cleanup_every)));
+        Self { stop, tasks: vec![cleaning] }
+    }
+
+    /// Starts writing what waits in this store.
+    pub fn flush<S: Store>(&mut self, store: Arc<Waiting<S>>) {
+        self.tasks.push(tokio::spawn(until(self.stop.subscribe(), flush(store))));
+    }
+
+    /// Ends all tasks and waits for them.
+    pub async fn stop(self) {
+        let _ = self.stop.send(true);
+        for task in self.tasks {
+            if let Err(error) = task.await {
+                warn!(error = %error, "A background task did not end well: {error}");
+            }
+        }
+    }
+}
+
+/// Runs until told to stop. Both tasks below can be dropped at any await: a store call that has begun
+/// finishes in the store's own thread.
+async fn until(mut stopped: watch::Receiver<bool>, work: impl Future<Output = ()>) {
+    tokio::select! {
+        () = work => {}
+        _ = stopped.wait_for(|stop| *stop) => {}
+    }
+}
+
+async fn clean_up(memory: Memory, clock: Arc<ClockWatch>, every: Duration) {
+    loop {
+        let report = memory.cleanup(&clock).await;
+        let pause = if report.errors.is_empty() { every } else { every.min(CLEANUP_RETRY) };
+        tokio::time::sleep(pause).await;
+    }
+}
+
+async fn flush<S: Store>(store: Arc<Waiting<S>>) {
+    let mut tick = interval(FLUSH_EVERY);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tick.tick().await;
+        if store.waiting() > 0 {
+            store.flush().await;
+        }
+    }
+}
