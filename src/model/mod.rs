@@ -7,6 +7,7 @@
 //! **Invariant:** a model proposes text. It never sees the store and decides nothing.
 
 pub mod builtin;
+pub(crate) mod http;
 pub mod openai;
 pub mod scripted;
 mod sse;
