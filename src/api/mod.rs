@@ -10,6 +10,7 @@ mod error;
 mod guard;
 mod identity;
 mod measure;
+mod params;
 mod rest;
 pub mod server;
 mod system;

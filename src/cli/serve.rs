@@ -40,14 +40,16 @@ pub(super) fn serve(common: &Common, args: &ServeArgs) -> anyhow::Result<ExitCod
 async fn run(settings: Settings) -> anyhow::Result<()> {
     // The port first: a second server on the same port should say so before it touches any file.
     let listener = TcpListener::bind(settings.listen).await.with_context(|| {
-        format!("cannot listen on {}\nhint: another server may run there; choose one with --listen\nbecause", settings.listen)
+        format!(
+            "cannot listen on {}\nhint: another server may run there; choose one with --listen\nbecause",
+            settings.listen
+        )
     })?;
     let address = listener.local_addr().context("the listener has no address")?;
     let settings = Settings { listen: address, ..settings };
     let engine = Engine::open(&settings).await?;
     engine.sqlite.announce(&format!("http://{address}"));
-    let mut worker =
-        Worker::start(engine.memory.clone(), engine.clock.clone(), settings.cleanup_every.duration());
+    let mut worker = Worker::start(engine.memory.clone(), engine.clock.clone(), settings.cleanup_every.duration());
     worker.flush(engine.waiting.clone());
     greet(&settings, &engine);
     let limits = ServerLimits {

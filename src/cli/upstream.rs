@@ -51,9 +51,7 @@ pub(super) fn choose(settings: &Settings, environment: impl Fn(&str) -> Option<S
             (None, Some(_)) => {
                 server(OPENAI, or(model, "gpt-4o-mini"), format!("{} is set", settings.upstream_key_env))
             }
-            (None, None) => {
-                Ok(builtin(&format!("neither OPENAI_BASE_URL nor {} is set", settings.upstream_key_env)))
-            }
+            (None, None) => Ok(builtin(&format!("neither OPENAI_BASE_URL nor {} is set", settings.upstream_key_env))),
         },
         url if url.starts_with("http://") || url.starts_with("https://") => {
             server(url, model, "`upstream` says so".into())

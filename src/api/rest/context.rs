@@ -1,7 +1,7 @@
 //! What the model would be shown.
 
 use axum::Json;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, State};
 use axum::http::HeaderMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -10,6 +10,7 @@ use utoipa::{IntoParams, ToSchema};
 use crate::api::App;
 use crate::api::error::{ApiError, ErrorView};
 use crate::api::identity::session_path;
+use crate::api::params::Params;
 
 /// For which question.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -44,7 +45,7 @@ pub(in crate::api) async fn show(
     State(app): State<App>,
     headers: HeaderMap,
     Path(id): Path<String>,
-    Query(query): Query<ContextQuery>,
+    Params(query): Params<ContextQuery>,
 ) -> Result<Json<Context>, ApiError> {
     let id = session_path(&id)?;
     let scope = app.scope(&headers, query.user_id.as_deref(), Some(id))?;

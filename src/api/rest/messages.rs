@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -13,6 +13,7 @@ use super::{ListQuery, UserQuery, cursor};
 use crate::api::App;
 use crate::api::error::{ApiError, ErrorView};
 use crate::api::identity::session_path;
+use crate::api::params::Params;
 use crate::api::view::{MessageView, TurnView};
 use crate::message::Message;
 use crate::session::AddedMessage;
@@ -59,7 +60,7 @@ pub(in crate::api) async fn list(
     State(app): State<App>,
     headers: HeaderMap,
     Path(id): Path<String>,
-    Query(query): Query<ListQuery>,
+    Params(query): Params<ListQuery>,
 ) -> Result<Json<Messages>, ApiError> {
     let id = session_path(&id)?;
     let scope = app.scope(&headers, query.user_id.as_deref(), Some(id))?;
@@ -77,7 +78,7 @@ pub(in crate::api) async fn add(
     State(app): State<App>,
     headers: HeaderMap,
     Path(id): Path<String>,
-    Query(query): Query<UserQuery>,
+    Params(query): Params<UserQuery>,
     body: Body,
 ) -> Result<(StatusCode, Json<Added>), ApiError> {
     let id = session_path(&id)?;

@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -12,6 +12,7 @@ use super::{ListQuery, UserQuery, came_by, cursor};
 use crate::api::App;
 use crate::api::error::{ApiError, ErrorView};
 use crate::api::identity::session_path;
+use crate::api::params::Params;
 use crate::api::view::SessionView;
 use crate::id::SessionId;
 use crate::period::Ttl;
@@ -65,7 +66,7 @@ pub(in crate::api) struct Deleted {
 pub(in crate::api) async fn list(
     State(app): State<App>,
     headers: HeaderMap,
-    Query(query): Query<ListQuery>,
+    Params(query): Params<ListQuery>,
 ) -> Result<Json<Sessions>, ApiError> {
     let scope = app.scope(&headers, query.user_id.as_deref(), None)?;
     let page = app.memory.sessions(&scope, query.page()?).await?;
@@ -100,7 +101,7 @@ pub(in crate::api) async fn show(
     State(app): State<App>,
     headers: HeaderMap,
     Path(id): Path<String>,
-    Query(query): Query<UserQuery>,
+    Params(query): Params<UserQuery>,
 ) -> Result<Json<SessionView>, ApiError> {
     let id = session_path(&id)?;
     let scope = app.scope(&headers, query.user_id.as_deref(), Some(id))?;
@@ -132,7 +133,7 @@ pub(in crate::api) async fn delete(
     State(app): State<App>,
     headers: HeaderMap,
     Path(id): Path<String>,
-    Query(query): Query<UserQuery>,
+    Params(query): Params<UserQuery>,
 ) -> Result<Json<Deleted>, ApiError> {
     let id = session_path(&id)?;
     let scope = app.scope(&headers, query.user_id.as_deref(), Some(id))?;

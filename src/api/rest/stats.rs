@@ -1,7 +1,7 @@
 //! What there is, counted.
 
 use axum::Json;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::http::HeaderMap;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -9,6 +9,7 @@ use utoipa::ToSchema;
 use super::UserQuery;
 use crate::api::App;
 use crate::api::error::ApiError;
+use crate::api::params::Params;
 use crate::scope::User;
 
 /// Counts of a user, and of the server.
@@ -33,7 +34,7 @@ pub(in crate::api) struct StatsView {
 pub(in crate::api) async fn show(
     State(app): State<App>,
     headers: HeaderMap,
-    Query(query): Query<UserQuery>,
+    Params(query): Params<UserQuery>,
 ) -> Result<Json<StatsView>, ApiError> {
     let named = query.user_id.as_deref().unwrap_or(User::ANONYMOUS);
     let scope = app.scope(&headers, Some(named), None)?;

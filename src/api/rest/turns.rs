@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -13,6 +13,7 @@ use super::{ListQuery, cursor};
 use crate::api::App;
 use crate::api::error::{ApiError, ErrorView};
 use crate::api::identity::session_path;
+use crate::api::params::Params;
 use crate::api::view::TurnView;
 use crate::review::PastTurn;
 
@@ -47,7 +48,7 @@ pub(in crate::api) async fn list(
     State(app): State<App>,
     headers: HeaderMap,
     Path(id): Path<String>,
-    Query(query): Query<ListQuery>,
+    Params(query): Params<ListQuery>,
 ) -> Result<Json<Turns>, ApiError> {
     let id = session_path(&id)?;
     let scope = app.scope(&headers, query.user_id.as_deref(), Some(id))?;

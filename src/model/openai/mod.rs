@@ -7,6 +7,7 @@
 //! and neither `Debug` nor an error shows it.
 
 mod hear;
+mod list;
 mod send;
 
 use std::fmt;
