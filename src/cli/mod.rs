@@ -4,6 +4,7 @@
 //! Reading order: the commands here, `engine` (a memory from settings), `upstream` (which model
 //! answers), `client` (the doors from the other side), then a file for each command.
 
+mod bench;
 mod engine;
 mod serve;
 mod upstream;
@@ -53,6 +54,8 @@ struct Common {
 enum Command {
     /// Run the server.
     Serve(serve::ServeArgs),
+    /// Measure what it costs.
+    Bench(bench::BenchArgs),
 }
 
 impl Common {
@@ -88,6 +91,7 @@ pub fn main() -> ExitCode {
 fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.command {
         Command::Serve(args) => serve::serve(&cli.common, &args),
+        Command::Bench(args) => bench::bench(&args, cli.common.json),
     }
 }
 

@@ -29,6 +29,32 @@ use crate::id::{SessionId, TurnId};
 use crate::scope::Scope;
 use crate::session::{AddedMessage, ClosedTurn, OpenTurn, Session, SessionPatch, SessionSeed, Turn, TurnDraft};
 
+/// The statements of opening and closing a turn, for measuring what the rest of the store costs.
+pub(crate) struct BareStatements {
+    pub(crate) find: String,
+    pub(crate) reserve: &'static str,
+    pub(crate) insert: &'static str,
+    pub(crate) rewrite: &'static str,
+    pub(crate) used: &'static str,
+}
+
+impl Default for BareStatements {
+    fn default() -> Self {
+        Self {
+            find: turn::find_sql(),
+            reserve: session::RESERVE,
+            insert: turn::INSERT,
+            rewrite: turn::REWRITE,
+            used: turn::USED,
+        }
+    }
+}
+
+/// A connection set up as the writer's, for measuring.
+pub(crate) fn bare_connection(path: &Path) -> Result<Connection, StoreError> {
+    connect::open_writer(path)
+}
+
 /// Turns a transaction marks as failed at start; more than this is done in several.
 const ABANDONED_BATCH: usize = 1_000;
 

@@ -60,6 +60,13 @@ pub(super) struct Place {
     pub(super) ttl: Option<i64>,
 }
 
+pub(super) const RESERVE: &str = "INSERT INTO session
+       (tenant, user, id, kind, metadata, ttl, next_number, turns, created_at, updated_at, last_accessed)
+     VALUES (?1, ?2, ?3, 'durable', ?4, ?5, 1 + ?6, ?6, ?7, ?7, ?7)
+     ON CONFLICT (tenant, user, id) DO UPDATE SET
+       next_number = next_number + ?6, turns = turns + ?6, updated_at = ?7, last_accessed = ?7
+     RETURNING key, next_number - ?6, ttl";
+
 /// Makes the session if need be and reserves the next `turns` numbers in it.
 pub(super) fn reserve(
     db: &Connection,
@@ -69,13 +76,7 @@ pub(super) fn reserve(
     turns: u64,
     now: i64,
 ) -> Result<Place, StoreError> {
-    let sql = "INSERT INTO session
-                 (tenant, user, id, kind, metadata, ttl, next_number, turns, created_at, updated_at, last_accessed)
-               VALUES (?1, ?2, ?3, 'durable', ?4, ?5, 1 + ?6, ?6, ?7, ?7, ?7)
-               ON CONFLICT (tenant, user, id) DO UPDATE SET
-                 next_number = next_number + ?6, turns = turns + ?6, updated_at = ?7, last_accessed = ?7
-               RETURNING key, next_number - ?6, ttl";
-    let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
+    let mut statement = db.prepare_cached(RESERVE).map_err(|error| meaning(&error))?;
     let (tenant, user) = (scope.tenant().as_str(), scope.user().as_str());
     let values =
         params![tenant, user, id.as_uuid().as_bytes(), to_json(&seed.metadata), ttl_column(seed.ttl), turns, now];

@@ -14,6 +14,24 @@ use crate::scope::Scope;
 use crate::session::{AddedMessage, ClosedTurn, OpenTurn, SessionSeed, Turn, TurnDraft, TurnStatus, group};
 use crate::store::{Kept, Opened, Page, PageRequest, Recent, StoreError};
 
+pub(super) const INSERT: &str =
+    "INSERT INTO turn (session, number, id, status, role, question, answer, extra, metadata, created_at, answered_at,
+                       checksum, expires_at)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
+
+pub(super) const REWRITE: &str =
+    "UPDATE turn SET status = ?2, answer = ?3, extra = ?4, metadata = ?5, answered_at = ?6, checksum = ?7
+     WHERE key = ?1";
+
+pub(super) const USED: &str = "UPDATE session SET updated_at = ?2, last_accessed = ?2 WHERE key = ?1";
+
+pub(super) fn find_sql() -> String {
+    format!(
+        "SELECT {COLUMNS}, session.key FROM turn JOIN session ON session.key = turn.session
+         WHERE turn.id = ?4 AND tenant = ?1 AND user = ?2 AND session.id = ?3"
+    )
+}
+
 /// Writes a question. The time is taken here, in the order of the numbers.
 pub(super) fn open(db: &Connection, scope: &Scope, open: OpenTurn, now: Timestamp) -> Result<Opened, StoreError> {
     if let Some((_, row)) = find(db, scope, open.session, open.id)? {
@@ -50,7 +68,7 @@ pub(super) fn close(db: &Connection, scope: &Scope, closed: ClosedTurn, now: i64
     turn.messages.extend(closed.messages);
     turn.metadata.extend(closed.metadata);
     rewrite(db, key, &turn)?;
-    execute(db, "UPDATE session SET updated_at = ?2, last_accessed = ?2 WHERE key = ?1", params![session_key, now])?;
+    execute(db, USED, params![session_key, now])?;
     Ok(Kept::OnDisk)
 }
 
@@ -123,9 +141,6 @@ pub(super) fn add_messages(
 
 fn insert(db: &Connection, place: &Place, turn: &Turn) -> Result<(), StoreError> {
     let row = TurnRow::of(turn);
-    let sql = "INSERT INTO turn (session, number, id, status, role, question, answer, extra, metadata, created_at,
-                                 answered_at, checksum, expires_at)
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
     let expires_at = turn_expiry(place.ttl, row.created_at);
     let id = row.id.as_uuid().as_bytes();
     let values = params![
@@ -143,25 +158,19 @@ fn insert(db: &Connection, place: &Place, turn: &Turn) -> Result<(), StoreError>
         row.checksum,
         expires_at,
     ];
-    execute(db, sql, values).map(drop)
+    execute(db, INSERT, values).map(drop)
 }
 
 /// Writes a turn again in its place.
 fn rewrite(db: &Connection, key: i64, turn: &Turn) -> Result<(), StoreError> {
     let row = TurnRow::of(turn);
-    let sql = "UPDATE turn SET status = ?2, answer = ?3, extra = ?4, metadata = ?5, answered_at = ?6, checksum = ?7
-               WHERE key = ?1";
     let values = params![key, row.status, row.answer, row.extra, row.metadata, row.answered_at, row.checksum];
-    execute(db, sql, values).map(drop)
+    execute(db, REWRITE, values).map(drop)
 }
 
 /// Looks a turn up within its scope and session. Answers the session's key too.
 fn find(db: &Connection, scope: &Scope, session: SessionId, id: TurnId) -> Result<Option<(i64, TurnRow)>, StoreError> {
-    let sql = format!(
-        "SELECT {COLUMNS}, session.key FROM turn JOIN session ON session.key = turn.session
-         WHERE turn.id = ?4 AND tenant = ?1 AND user = ?2 AND session.id = ?3"
-    );
-    let mut statement = db.prepare_cached(&sql).map_err(|error| meaning(&error))?;
+    let mut statement = db.prepare_cached(&find_sql()).map_err(|error| meaning(&error))?;
     let (tenant, user) = (scope.tenant().as_str(), scope.user().as_str());
     let values = params![tenant, user, session.as_uuid().as_bytes(), id.as_uuid().as_bytes()];
     let found = statement.query_row(values, |row| Ok((row.get(12)?, TurnRow::read(row)?))).optional();

@@ -1,0 +1,33 @@
+//! `recalld bench`: what it costs, measured beside what it would cost without us, in one run.
+
+mod bare;
+mod process;
+mod store;
+mod table;
+
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::{Args, Subcommand};
+
+/// What to measure.
+#[derive(Debug, Args)]
+pub(super) struct BenchArgs {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Durable turns a second, the last ten messages, start to ready, idle memory.
+    Store(store::StoreArgs),
+}
+
+pub(super) fn bench(args: &BenchArgs, json: bool) -> anyhow::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
+    let table = match &args.what {
+        What::Store(args) => runtime.block_on(store::run(args))?,
+    };
+    table.print(json);
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,229 @@
+//! `recalld bench store`.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use jiff::Timestamp;
+use tokio::task::JoinSet;
+
+use super::bare::Bare;
+use super::process::Server;
+use super::table::{Row, Table, machine};
+use crate::clock::SystemClock;
+use crate::id::{Ids, RandomIds, SessionId};
+use crate::message::{Message, Role};
+use crate::scope::{Scope, Tenant, User};
+use crate::session::{ClosedTurn, OpenTurn, SessionSeed, TurnDraft, TurnStatus};
+use crate::store::{Sqlite, Store, Waiting, WaitingBounds};
+
+/// Flags of `bench store`.
+#[derive(Debug, Args)]
+pub(super) struct StoreArgs {
+    /// How long each writing measurement lasts.
+    #[arg(long, default_value_t = 5.0, value_name = "S")]
+    seconds: f64,
+    /// How many messages are stored before reading is measured.
+    #[arg(long, default_value_t = 1_000_000, value_name = "N")]
+    messages: usize,
+    /// Where to work; the folder needs about 1 GB for a million messages and is emptied afterwards.
+    #[arg(long, value_name = "DIR")]
+    folder: Option<PathBuf>,
+}
+
+const WRITERS: usize = 64;
+const SESSION_TURNS: usize = 100;
+/// A batch of the filling; large, because filling is not what is measured.
+const FILL_BATCH: usize = 1_000;
+const READS: usize = 20_000;
+
+type Tested = Waiting<Sqlite>;
+
+/// Measures everything and answers the table.
+pub(super) async fn run(args: &StoreArgs) -> anyhow::Result<Table> {
+    let folder =
+        args.folder.clone().unwrap_or_else(std::env::temp_dir).join(format!("recalld-bench-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let measured = measure(args, &folder).await;
+    let _ = std::fs::remove_dir_all(&folder);
+    measured
+}
+
+async fn measure(args: &StoreArgs, folder: &Path) -> anyhow::Result<Table> {
+    let mut table = Table { machine: machine(), rows: Vec::new() };
+    for writers in [1, WRITERS] {
+        table.rows.push(writing(folder, writers, Duration::from_secs_f64(args.seconds)).await?);
+    }
+    let filled = folder.join("filled.db");
+    let sessions = fill(&filled, args.messages).await?;
+    table.rows.push(reading(&filled, &sessions, args.messages).await?);
+    table.rows.extend(starting(folder, &filled, args.messages).await?);
+    Ok(table)
+}
+
+/// Turns a second: ours and the bare statements in alternating slices, so that a noisy moment hits both.
+async fn writing(folder: &Path, writers: usize, lasting: Duration) -> anyhow::Result<Row> {
+    const SLICES: u32 = 4;
+    let store = open(&folder.join(format!("ours-{writers}.db")))?;
+    let mut bare = Bare::open(&folder.join(format!("bare-{writers}.db")))?;
+    let (mut ours, mut theirs) = (0.0, 0.0);
+    for _ in 0..SLICES {
+        ours += turns_per_second(&store, writers, lasting / SLICES).await?;
+        theirs += bare.turns_per_second(writers, QUESTION, ANSWER, lasting / SLICES)?;
+    }
+    let (ours, theirs) = (ours / f64::from(SLICES), theirs / f64::from(SLICES));
+    let bounds = (writers == WRITERS).then_some(("0.5 ×", "0.8 ×"));
+    Ok(Row {
+        what: format!(
+            "durable turns a second (two commits each), {writers} writer{}",
+            if writers == 1 { "" } else { "s" }
+        ),
+        measured: format!("{ours:.0}"),
+        beside: Some(format!("{theirs:.0} (same statements, bare rusqlite)")),
+        ratio: Some(ours / theirs),
+        must: bounds.map(|(must, _)| must.to_owned()),
+        goal: bounds.map(|(_, goal)| goal.to_owned()),
+    })
+}
+
+const QUESTION: &str = "What did we decide about the fall protection for the crane on the north side of the yard?";
+const ANSWER: &str = "You decided on two anchor points with a horizontal lifeline, to be inspected every six months by \
+    an outside firm; the first inspection is planned for the second week of March. The harnesses are ordered in three \
+    sizes, and the training for the new colleagues takes place in the week before.";
+
+fn open(path: &Path) -> anyhow::Result<Arc<Tested>> {
+    let clock = Arc::new(SystemClock::default());
+    let sqlite = Arc::new(Sqlite::open(path, clock.clone())?);
+    Ok(Arc::new(Waiting::new(sqlite, clock, WaitingBounds { turns_max: 1_000, bytes_max: 1 << 26 })))
+}
+
+fn scope() -> Scope {
+    Scope::new(Tenant::default(), User::anonymous())
+}
+
+async fn turns_per_second(store: &Arc<Tested>, writers: usize, lasting: Duration) -> anyhow::Result<f64> {
+    let turns = Arc::new(AtomicU64::new(0));
+    let started = Instant::now();
+    let mut tasks = JoinSet::new();
+    for _ in 0..writers {
+        let (store, turns) = (Arc::clone(store), Arc::clone(&turns));
+        tasks.spawn(async move {
+            let session = RandomIds.session();
+            while started.elapsed() < lasting {
+                one_turn(&store, session).await?;
+                turns.fetch_add(1, Ordering::Relaxed);
+            }
+            Ok::<_, crate::store::StoreError>(())
+        });
+    }
+    while let Some(done) = tasks.join_next().await {
+        done.context("a writer panicked")??;
+    }
+    Ok(turns.load(Ordering::Relaxed) as f64 / started.elapsed().as_secs_f64())
+}
+
+async fn one_turn(store: &Tested, session: SessionId) -> Result<(), crate::store::StoreError> {
+    let (scope, now) = (scope(), Timestamp::now());
+    let id = RandomIds.turn(now);
+    let question = Message::new(Role::User, QUESTION, now);
+    let open = OpenTurn { id, session, seed: SessionSeed::default(), question, metadata: Default::default() };
+    store.open_turn(&scope, open).await?;
+    let messages = vec![Message::new(Role::Assistant, ANSWER, Timestamp::now())];
+    let closed = ClosedTurn { id, session, status: TurnStatus::Complete, messages, metadata: Default::default() };
+    store.close_turn(&scope, closed).await.map(drop)
+}
+
+/// Fills a file with so many messages; answers its sessions.
+async fn fill(path: &Path, messages: usize) -> anyhow::Result<Vec<SessionId>> {
+    let store = open(path)?;
+    let turns = messages / 2;
+    let style = ProgressStyle::with_template("filling {bar:40} {human_pos} of {human_len} turns, {eta} left")?;
+    let progress = ProgressBar::new(turns as u64).with_style(style);
+    let sessions: Vec<SessionId> = (0..turns.div_ceil(SESSION_TURNS)).map(|_| RandomIds.session()).collect();
+    let mut filling = JoinSet::new();
+    for session in sessions.clone() {
+        let store = Arc::clone(&store);
+        filling.spawn(async move {
+            let drafts = (0..SESSION_TURNS).map(draft).collect();
+            store.add_turns(&scope(), session, SessionSeed::default(), drafts).await
+        });
+        if filling.len() * SESSION_TURNS >= FILL_BATCH {
+            filling.join_next().await.context("nothing to wait for")???;
+        }
+        progress.inc(SESSION_TURNS as u64);
+    }
+    while let Some(done) = filling.join_next().await {
+        done??;
+    }
+    progress.finish_and_clear();
+    store.close().await?;
+    Ok(sessions)
+}
+
+fn draft(n: usize) -> TurnDraft {
+    let now = Timestamp::now();
+    let said = |role, text: &str| Message::new(role, format!("{text} ({n})"), now);
+    let messages = vec![said(Role::User, QUESTION), said(Role::Assistant, ANSWER)];
+    TurnDraft { id: RandomIds.turn(now), messages, metadata: Default::default(), created_at: None }
+}
+
+/// The last ten messages of sessions all over the file, one after the other, warm.
+async fn reading(path: &Path, sessions: &[SessionId], messages: usize) -> anyhow::Result<Row> {
+    let store = open(path)?;
+    let mut times = Vec::with_capacity(READS);
+    for n in 0..2 * READS {
+        let session = sessions[n * 7_919 % sessions.len()];
+        let started = Instant::now();
+        let recent = store.last_turns(&scope(), session, 10).await?;
+        let took = started.elapsed();
+        anyhow::ensure!(recent.turns.len() >= 5, "a session came back short");
+        if n >= READS {
+            times.push(took);
+        }
+    }
+    times.sort_unstable();
+    let at = |share: f64| times[(times.len() as f64 * share) as usize].as_secs_f64() * 1e6;
+    Ok(Row {
+        what: format!("last 10 messages, warm, {} stored, p50 (p99)", in_words(messages)),
+        measured: format!("{:.0} µs ({:.0} µs)", at(0.5), at(0.99)),
+        beside: None,
+        ratio: None,
+        must: Some("50 µs".into()),
+        goal: Some("30 µs".into()),
+    })
+}
+
+/// Start to ready on an empty and on the filled file, and what the process weighs when idle.
+async fn starting(folder: &Path, filled: &Path, messages: usize) -> anyhow::Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    for (what, path) in [("an empty file", folder.join("empty.db")), ("the full file", filled.to_owned())] {
+        let (mut ready, mut resident) = (Duration::MAX, 0);
+        for _ in 0..3 {
+            let server = Server::start(&path).await?;
+            ready = ready.min(server.ready_after);
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            resident = resident.max(server.resident_bytes()?);
+        }
+        let what = if path == filled { format!("{what} ({} messages)", in_words(messages)) } else { what.to_owned() };
+        let row = |what: String, measured: String, must: &str, goal: &str| {
+            let (must, goal) = (Some(must.to_owned()), Some(goal.to_owned()));
+            Row { what, measured, beside: None, ratio: None, must, goal }
+        };
+        rows.push(row(format!("start to ready, {what}"), format!("{} ms", ready.as_millis()), "200 ms", "50 ms"));
+        let megabytes = resident as f64 / 1e6;
+        rows.push(row(format!("idle memory (RSS), {what}"), format!("{megabytes:.0} MB"), "60 MB", "40 MB"));
+    }
+    Ok(rows)
+}
+
+fn in_words(messages: usize) -> String {
+    match messages {
+        0..1_000 => messages.to_string(),
+        1_000..1_000_000 => format!("{} k", messages / 1_000),
+        _ => format!("{} M", messages / 1_000_000),
+    }
+}
