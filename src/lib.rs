@@ -1,4 +1,57 @@
-//! recalld remembers conversations for LLM applications.
+//! recalld is the memory of LLM applications: it remembers every conversation durably and hands the
+//! model the right part of it back.
+//!
+//! The same engine is a server, a command line and this library. The library reads no environment and
+//! calls nobody it was not given: you hand [`Memory`](memory::Memory) a store, a model, a clock and an id
+//! source, and it answers.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use recalld::{clock::SystemClock, id::RandomIds, memory::{Memory, MemorySettings, Parts}, meter::Meters};
+//! use recalld::{model::builtin::Builtin, scope::{Scope, Tenant, User}, session::Templates, store::Sqlite};
+//! use recalld::turn::TurnRequest;
+//!
+//! # #[tokio::main(flavor = "multi_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let clock = Arc::new(SystemClock::default());
+//! let memory = Memory::new(
+//!     Parts {
+//!         store: Arc::new(Sqlite::temporary(clock.clone())?),
+//!         model: Arc::new(Builtin),
+//!         clock,
+//!         ids: Arc::new(RandomIds),
+//!         templates: Templates::default(),
+//!         meters: Arc::new(Meters::default()),
+//!     },
+//!     MemorySettings::default(),
+//! );
+//! let ann = Scope::new(Tenant::default(), User::parse("ann")?);
+//!
+//! let first = TurnRequest { query: "I live in Lisbon.".into(), ..TurnRequest::default() };
+//! let first = memory.take_turn(&ann, first)?;
+//! let session = first.session;
+//! first.answer().await?;
+//!
+//! let second = TurnRequest { session: Some(session), query: "Where do I live?".into(), ..TurnRequest::default() };
+//! let answer = memory.take_turn(&ann, second)?.answer().await?;
+//! assert!(answer.text.contains("Lisbon"));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # The house
+//!
+//! Modules stand on floors; each uses what lies below it.
+//!
+//! | floor | modules |
+//! | --- | --- |
+//! | doors | [`cli`], [`config`], [`api`] |
+//! | spine | [`worker`], [`turn`], [`lifecycle`], [`review`] |
+//! | desk | [`memory`] |
+//! | store | [`store`] |
+//! | rooms | [`session`] |
+//! | model | [`model`] |
+//! | ground | [`message`], [`scope`], [`clock`], [`id`], [`tokens`], [`period`], [`meter`] |
 
 pub mod api;
 pub mod cli;
