@@ -76,10 +76,16 @@ fn may_use(user: &str, used: &str) -> bool {
         || EXTRA_ARROWS.contains(&(user, used))
 }
 
+/// A file without its comments and its tests.
+fn code(text: &str) -> String {
+    let before_tests = text.split("#[cfg(test)]").next().unwrap_or_default();
+    before_tests.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
+}
+
 /// Modules named in `crate::…` paths, grouped imports included.
 fn used_modules(text: &str) -> Vec<String> {
-    let code = text.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n");
-    code.split("crate::")
+    code(text)
+        .split("crate::")
         .skip(1)
         .filter_map(|rest| rest.split(|c: char| !c.is_alphanumeric() && c != '_').next())
         .filter(|name| !name.is_empty() && *name != "conformance")
@@ -100,9 +106,8 @@ fn modules_use_only_what_lies_below() {
 #[test]
 fn scopes_are_built_in_few_places() {
     for (path, text) in sources() {
-        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
         let name = path.display().to_string();
-        if code.contains("Scope::new(") && !name.contains("conformance") && !name.contains("bench") {
+        if code(&text).contains("Scope::new(") && !name.contains("conformance") && !name.contains("bench") {
             assert!(SCOPE_BUILDERS.contains(&name.as_str()), "{name} builds a scope");
         }
     }
