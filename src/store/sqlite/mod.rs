@@ -217,3 +217,6 @@ impl Drop for Sqlite {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
