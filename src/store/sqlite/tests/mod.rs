@@ -1,5 +1,6 @@
 //! What only SQLite can be asked: its file, its constraints, its checksums, its plans.
 
+mod checksum;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
