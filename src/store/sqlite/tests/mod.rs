@@ -1,6 +1,7 @@
 //! What only SQLite can be asked: its file, its constraints, its checksums, its plans.
 
 mod checksum;
+mod constraints;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
