@@ -2,6 +2,9 @@
 
 mod checksum;
 mod constraints;
+mod file;
+mod plan;
+mod writer;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
