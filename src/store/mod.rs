@@ -7,6 +7,7 @@
 //! **Invariant:** a future of this trait may be dropped at any time: what was handed over is then
 //! written or not, never half.
 
+mod check;
 pub mod conformance;
 mod page;
 pub mod sqlite;

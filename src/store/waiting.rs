@@ -9,11 +9,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use jiff::Timestamp;
 use tracing::{info, warn};
 
+use super::check;
 use super::{Expired, Expiry, Kept, Opened, Page, PageRequest, Recent, Stats, Store, StoreError, StoreFuture};
 use crate::clock::Clock;
 use crate::id::{SessionId, TurnId};
+use crate::message::Message;
 use crate::scope::Scope;
-use crate::session::{AddedMessage, ClosedTurn, OpenTurn, Session, SessionPatch, SessionSeed, Turn, TurnDraft};
+use crate::session::{
+    AddedMessage, ClosedTurn, OpenTurn, Session, SessionPatch, SessionSeed, Turn, TurnDraft, TurnStatus,
+};
 
 /// How much may wait.
 #[derive(Debug, Clone, Copy)]
@@ -24,12 +28,17 @@ pub struct WaitingBounds {
     pub bytes_max: usize,
 }
 
+/// How far from the shown turns a question is searched whose ending waits; more are not asked at once.
+const QUESTIONS_SEARCHED_MAX: usize = 64;
+
 /// A store whose turns wait while it cannot write.
 pub struct Waiting<S> {
     inner: Arc<S>,
     clock: Arc<dyn Clock>,
     bounds: WaitingBounds,
     queue: Mutex<VecDeque<WaitingTurn>>,
+    /// Held by whoever writes what waits, and by whoever removes it: what is deleted does not come back.
+    replaying: tokio::sync::Mutex<()>,
 }
 
 #[derive(Debug, Clone)]
@@ -41,29 +50,67 @@ struct WaitingTurn {
     open: Option<(OpenTurn, Timestamp)>,
     /// The ending, once there is one.
     closed: Option<ClosedTurn>,
+    /// What both weigh.
+    bytes: usize,
 }
 
 impl WaitingTurn {
-    fn bytes(&self) -> usize {
-        let question = self.open.as_ref().map_or(0, |(open, _)| open.question.text.len());
-        let rest = self.closed.as_ref().map_or(0, |closed| closed.messages.iter().map(|m| m.text.len()).sum());
-        question + rest
+    fn is(&self, scope: &Scope, session: SessionId, id: TurnId) -> bool {
+        self.id == id && self.belongs_to(scope, session)
     }
 
-    /// The turn as the model is shown it. Its number is a guess until it is stored.
-    fn as_turn(&self, number: u64) -> Option<Turn> {
-        let ((open, created_at), closed) = (self.open.as_ref()?, self.closed.as_ref()?);
-        let mut messages = vec![open.question.clone()];
-        messages.extend(closed.messages.iter().cloned());
-        let (id, session, status) = (self.id, self.session, closed.status);
-        Some(Turn { id, session, number, status, messages, metadata: open.metadata.clone(), created_at: *created_at })
+    fn belongs_to(&self, scope: &Scope, session: SessionId) -> bool {
+        self.session == session && self.scope == *scope
     }
+
+    fn asked(scope: Scope, open: OpenTurn, created_at: Timestamp) -> Self {
+        let (id, session, bytes) = (open.id, open.session, bytes_of(&open.question));
+        Self { id, scope, session, open: Some((open, created_at)), closed: None, bytes }
+    }
+
+    fn answered(scope: Scope, closed: ClosedTurn) -> Self {
+        let (id, session) = (closed.id, closed.session);
+        let mut turn = Self { id, scope, session, open: None, closed: None, bytes: 0 };
+        turn.end(closed);
+        turn
+    }
+
+    /// Takes the ending, unless there is one.
+    fn end(&mut self, closed: ClosedTurn) {
+        if self.closed.is_none() {
+            self.bytes += closed.messages.iter().map(bytes_of).sum::<usize>();
+            self.closed = Some(closed);
+        }
+    }
+
+    /// The question as it will be stored. Its number is a guess until it is.
+    fn question(&self, number: u64) -> Option<Turn> {
+        let (open, created_at) = self.open.as_ref()?;
+        let (id, session, created_at) = (self.id, self.session, *created_at);
+        let messages = vec![Message { created_at, ..open.question.clone() }];
+        let (status, metadata) = (TurnStatus::Pending, open.metadata.clone());
+        Some(Turn { id, session, number, status, messages, metadata, created_at })
+    }
+
+    /// The turn as the model is shown it, from its question and the ending that waits.
+    fn ended(&self, mut turn: Turn) -> Option<Turn> {
+        let closed = self.closed.clone().filter(|_| turn.status == TurnStatus::Pending)?;
+        turn.status = closed.status;
+        turn.messages.extend(closed.messages);
+        turn.metadata.extend(closed.metadata);
+        Some(turn)
+    }
+}
+
+/// Words, and what came in their place: an image weighs more than its caption.
+fn bytes_of(message: &Message) -> usize {
+    message.text.len() + message.raw.as_ref().map_or(0, |raw| raw.to_string().len())
 }
 
 impl<S: Store> Waiting<S> {
     /// Wraps a store.
     pub fn new(inner: Arc<S>, clock: Arc<dyn Clock>, bounds: WaitingBounds) -> Self {
-        Self { inner, clock, bounds, queue: Mutex::default() }
+        Self { inner, clock, bounds, queue: Mutex::default(), replaying: tokio::sync::Mutex::default() }
     }
 
     /// How many turns wait.
@@ -73,6 +120,7 @@ impl<S: Store> Waiting<S> {
 
     /// Tries to write what waits, oldest first. Stops at the first refusal; answers how many are left.
     pub async fn flush(&self) -> usize {
+        let _alone = self.replaying.lock().await;
         let before = self.waiting();
         loop {
             let front = self.queue().front().cloned();
@@ -83,7 +131,7 @@ impl<S: Store> Waiting<S> {
                 Err(error) => {
                     warn!(session.id = %front.session, user.id = %front.scope.user(), operation = "replay_turn",
                           error = %error, "A waiting turn was refused and is dropped: {error}");
-                    self.queue().pop_front();
+                    self.queue().retain(|turn| turn.id != front.id);
                 }
             }
         }
@@ -98,6 +146,7 @@ impl<S: Store> Waiting<S> {
     async fn write(&self, turn: &WaitingTurn) -> Result<(), StoreError> {
         if let Some((open, _)) = &turn.open {
             self.inner.open_turn(&turn.scope, open.clone()).await?;
+            self.forget_question(turn.id);
         }
         if let Some(closed) = &turn.closed {
             self.inner.close_turn(&turn.scope, closed.clone()).await?;
@@ -105,13 +154,17 @@ impl<S: Store> Waiting<S> {
         Ok(())
     }
 
+    fn forget_question(&self, id: TurnId) {
+        if let Some(turn) = self.queue().iter_mut().find(|turn| turn.id == id) {
+            turn.open = None;
+        }
+    }
+
     /// Takes the front turn out, unless its ending came while its question was being written.
     fn forget_written(&self, written: &WaitingTurn) {
         let mut queue = self.queue();
-        let Some(front) = queue.front_mut().filter(|front| front.id == written.id) else { return };
-        if written.closed.is_none() && front.closed.is_some() {
-            front.open = None;
-        } else {
+        let ended_meanwhile = |front: &WaitingTurn| written.closed.is_none() && front.closed.is_some();
+        if queue.front().is_some_and(|front| front.id == written.id && !ended_meanwhile(front)) {
             queue.pop_front();
         }
     }
@@ -121,13 +174,20 @@ impl<S: Store> Waiting<S> {
     }
 
     fn is_waiting(&self, scope: &Scope, session: SessionId) -> bool {
-        self.queue().iter().any(|turn| turn.session == session && turn.scope == *scope)
+        self.queue().iter().any(|turn| turn.belongs_to(scope, session))
+    }
+
+    /// What waits was said before what is added now, and gets its number first if the disk is back.
+    async fn settle(&self, scope: &Scope, session: SessionId) {
+        if self.is_waiting(scope, session) {
+            self.flush().await;
+        }
     }
 
     /// Takes a turn in, or hands the reason back when there is no room.
     fn let_wait(&self, turn: WaitingTurn, reason: StoreError) -> Result<(), StoreError> {
         let mut queue = self.queue();
-        let bytes: usize = queue.iter().map(WaitingTurn::bytes).sum::<usize>() + turn.bytes();
+        let bytes: usize = queue.iter().map(|turn| turn.bytes).sum::<usize>() + turn.bytes;
         if queue.len() >= self.bounds.turns_max || bytes > self.bounds.bytes_max {
             return Err(reason);
         }
@@ -140,22 +200,53 @@ impl<S: Store> Waiting<S> {
     }
 
     fn open_waiting(&self, scope: Scope, open: OpenTurn, reason: StoreError) -> Result<Opened, StoreError> {
-        let created_at = self.clock.now();
         let (id, session) = (open.id, open.session);
-        self.let_wait(WaitingTurn { id, scope, session, open: Some((open, created_at)), closed: None }, reason)?;
+        if let Some(created_at) = self.opened_before(&scope, session, id) {
+            return Ok(Opened { number: None, created_at, kept: Kept::Waiting });
+        }
+        let created_at = self.clock.now();
+        self.let_wait(WaitingTurn::asked(scope, open, created_at), reason)?;
         Ok(Opened { number: None, created_at, kept: Kept::Waiting })
     }
 
-    /// Hands the ending to a turn that waits already; gives it back when there is none.
-    fn close_waiting(&self, closed: ClosedTurn) -> Option<ClosedTurn> {
+    fn opened_before(&self, scope: &Scope, session: SessionId, id: TurnId) -> Option<Timestamp> {
+        let queue = self.queue();
+        let known = queue.iter().find(|turn| turn.is(scope, session, id))?;
+        known.open.as_ref().map(|(_, created_at)| *created_at)
+    }
+
+    /// Hands the ending to a turn that waits already, unless it has one; gives it back when none waits.
+    fn close_waiting(&self, scope: &Scope, closed: ClosedTurn) -> Option<ClosedTurn> {
         let mut queue = self.queue();
-        match queue.iter_mut().find(|turn| turn.id == closed.id) {
+        match queue.iter_mut().find(|turn| turn.is(scope, closed.session, closed.id)) {
             Some(turn) => {
-                turn.closed = Some(closed);
+                turn.end(closed);
                 None
             }
             None => Some(closed),
         }
+    }
+
+    /// The waiting turns that have their ending, with the question from here or from the disk.
+    async fn ended(&self, scope: &Scope, waiting: &[WaitingTurn], stored: &[Turn]) -> Vec<Turn> {
+        let last = stored.last().map_or(0, |turn| turn.number);
+        let mut ended = Vec::new();
+        for (number, turn) in (last + 1..).zip(waiting) {
+            let question = match turn.question(number) {
+                Some(question) => Some(question),
+                None => self.question_on_disk(scope, turn, stored).await,
+            };
+            ended.extend(question.and_then(|question| turn.ended(question)));
+        }
+        ended
+    }
+
+    /// The question of an ending that waits alone. It was asked lately, so it is not far from the end.
+    async fn question_on_disk(&self, scope: &Scope, turn: &WaitingTurn, stored: &[Turn]) -> Option<Turn> {
+        let after = stored.first().map(|first| first.number - 1);
+        let page = PageRequest { limit: stored.len() + QUESTIONS_SEARCHED_MAX, after };
+        let page = self.inner.turns(scope, turn.session, page).await.ok()??;
+        page.items.into_iter().find(|found| found.id == turn.id)
     }
 }
 
@@ -163,6 +254,7 @@ impl<S: Store> Store for Waiting<S> {
     fn open_turn(&self, scope: &Scope, turn: OpenTurn) -> StoreFuture<'_, Opened> {
         let scope = scope.clone();
         Box::pin(async move {
+            check::opening(&turn)?;
             // Behind a waiting turn of the same conversation: numbers follow the order of questions.
             if self.is_waiting(&scope, turn.session) {
                 return self.open_waiting(scope, turn, StoreError::Full("too many turns wait for the disk".into()));
@@ -177,11 +269,11 @@ impl<S: Store> Store for Waiting<S> {
     fn close_turn(&self, scope: &Scope, turn: ClosedTurn) -> StoreFuture<'_, Kept> {
         let scope = scope.clone();
         Box::pin(async move {
-            let Some(turn) = self.close_waiting(turn) else { return Ok(Kept::Waiting) };
+            check::ending(&turn)?;
+            let Some(turn) = self.close_waiting(&scope, turn) else { return Ok(Kept::Waiting) };
             match self.inner.close_turn(&scope, turn.clone()).await {
                 Err(error) if error.may_pass() => {
-                    let (id, session) = (turn.id, turn.session);
-                    self.let_wait(WaitingTurn { id, scope, session, open: None, closed: Some(turn) }, error)?;
+                    self.let_wait(WaitingTurn::answered(scope, turn), error)?;
                     Ok(Kept::Waiting)
                 }
                 other => other,
@@ -194,16 +286,14 @@ impl<S: Store> Store for Waiting<S> {
         Box::pin(async move {
             let waiting: Vec<WaitingTurn> = {
                 let queue = self.queue();
-                queue.iter().filter(|turn| turn.session == session && turn.scope == scope).cloned().collect()
+                queue.iter().filter(|turn| turn.belongs_to(&scope, session)).cloned().collect()
             };
             let mut recent = self.inner.last_turns(&scope, session, turns_max).await?;
-            let stored = recent.turns.last().map_or(0, |turn| turn.number);
-            let shown = (1..).zip(&waiting).filter_map(|(n, turn)| turn.as_turn(stored + n));
+            let mut ended = self.ended(&scope, &waiting, &recent.turns).await;
             // A turn that was written between the two looks is not shown twice.
-            let new: Vec<Turn> = shown
-                .filter(|turn| turn.status.enters_context() && recent.turns.iter().all(|known| known.id != turn.id))
-                .collect();
-            recent.turns.extend(new);
+            ended.retain(|turn| turn.status.enters_context() && recent.turns.iter().all(|known| known.id != turn.id));
+            recent.turns.extend(ended);
+            recent.turns.sort_by_key(|turn| turn.number);
             let surplus = recent.turns.len().saturating_sub(turns_max);
             recent.turns.drain(..surplus);
             Ok(recent)
@@ -213,12 +303,14 @@ impl<S: Store> Store for Waiting<S> {
     fn delete_session(&self, scope: &Scope, id: SessionId) -> StoreFuture<'_, Option<u64>> {
         let scope = scope.clone();
         Box::pin(async move {
+            let _alone = self.replaying.lock().await;
             let deleted = self.inner.delete_session(&scope, id).await?;
             let waited = {
                 let mut queue = self.queue();
-                let before = queue.len();
-                queue.retain(|turn| turn.session != id || turn.scope != scope);
-                (before - queue.len()) as u64
+                // A turn whose question is on disk was counted there.
+                let counted = queue.iter().filter(|turn| turn.belongs_to(&scope, id) && turn.open.is_some()).count();
+                queue.retain(|turn| !turn.belongs_to(&scope, id));
+                counted as u64
             };
             Ok(deleted.map(|turns| turns + waited).or((waited > 0).then_some(waited)))
         })
@@ -247,7 +339,11 @@ impl<S: Store> Store for Waiting<S> {
         seed: SessionSeed,
         turns: Vec<TurnDraft>,
     ) -> StoreFuture<'_, Vec<Turn>> {
-        self.inner.add_turns(scope, session, seed, turns)
+        let scope = scope.clone();
+        Box::pin(async move {
+            self.settle(&scope, session).await;
+            self.inner.add_turns(&scope, session, seed, turns).await
+        })
     }
 
     fn add_messages(
@@ -258,7 +354,11 @@ impl<S: Store> Store for Waiting<S> {
         messages: Vec<AddedMessage>,
         ids: Vec<TurnId>,
     ) -> StoreFuture<'_, Vec<Turn>> {
-        self.inner.add_messages(scope, session, seed, messages, ids)
+        let scope = scope.clone();
+        Box::pin(async move {
+            self.settle(&scope, session).await;
+            self.inner.add_messages(&scope, session, seed, messages, ids).await
+        })
     }
 
     fn turns(&self, scope: &Scope, session: SessionId, page: PageRequest) -> StoreFuture<'_, Option<Page<Turn>>> {
@@ -291,3 +391,8 @@ impl<S: Store> Store for Waiting<S> {
         })
     }
 }
+
+#[cfg(test)]
+mod flaky;
+#[cfg(test)]
+mod tests;

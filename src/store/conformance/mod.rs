@@ -1,1 +1,126 @@
-//! x
+//! The promises that every backend, and every wrapper around one, makes.
+//!
+//! A promise is a function that is handed an empty store and panics when the store breaks it. A bug
+//! found in one backend becomes a promise for all. [`conformance!`](crate::conformance) makes a test of each:
+//!
+//! ```
+//! mod on_sqlite {
+//!     use recalld::{clock::SystemClock, store::Sqlite};
+//!     use std::sync::Arc;
+//!
+//!     recalld::conformance! { Sqlite::temporary(Arc::new(SystemClock::default())).expect("a store") }
+//! }
+//! ```
+//!
+//! Reading order: `talk` (a conversation with a store, as the promises speak of it), then any.
+
+pub mod adding;
+pub mod concurrency;
+pub mod content;
+pub mod expiry;
+pub mod lifecycle;
+pub mod sessions;
+mod talk;
+pub mod turns;
+
+use talk::Talk;
+
+/// Makes one test of each promise. The expression makes an empty store; it is evaluated in each test
+/// and may `await`.
+#[macro_export]
+macro_rules! conformance {
+    ($store:expr) => {
+        $crate::conformance! { $store =>
+            adding::added_turns_keep_their_dates_and_stand_by_number,
+            adding::undated_turns_are_dated_by_the_store,
+            adding::what_is_answered_is_what_is_read_later,
+            adding::a_turn_without_an_answer_is_partial,
+            adding::one_bad_turn_spoils_the_batch_and_nothing_else,
+            adding::loose_messages_become_turns,
+            adding::an_answer_that_arrives_later_joins_its_question,
+            adding::an_answer_does_not_join_a_chat_in_progress,
+            adding::dated_messages_keep_their_dates,
+            adding::messages_without_enough_ids_are_refused,
+            adding::a_turn_has_a_bounded_number_of_messages,
+            concurrency::many_tasks_on_one_session_lose_nothing,
+            concurrency::many_tasks_on_many_sessions_lose_nothing,
+            concurrency::chats_at_once_keep_their_answers_apart,
+            concurrency::a_turn_opened_by_many_is_one_turn,
+            concurrency::times_are_distinct_and_follow_the_numbers,
+            concurrency::a_dropped_batch_is_whole_or_absent,
+            concurrency::a_dropped_chat_leaves_whole_turns,
+            content::plain_words_come_back_as_they_were_said,
+            content::names_parts_and_tool_rounds_come_back_byte_for_byte,
+            content::numbers_keep_their_digits_and_objects_their_order,
+            content::what_nests_too_deeply_is_refused,
+            expiry::turns_go_by_the_servers_ttl,
+            expiry::a_sessions_own_ttl_rules,
+            expiry::a_session_that_never_expires_stays,
+            expiry::nothing_goes_where_nothing_expires,
+            expiry::a_pending_turn_stays,
+            expiry::batches_say_whether_there_is_more,
+            expiry::an_emptied_session_goes_with_its_last_turn,
+            expiry::an_unused_session_goes_after_its_ttl,
+            expiry::numbers_are_not_used_again_after_expiry,
+            expiry::a_new_ttl_dates_the_turns_again,
+            expiry::a_ttl_beyond_the_end_of_time_is_never,
+            lifecycle::a_fresh_store_answers,
+            lifecycle::abandoned_turns_fail,
+            lifecycle::a_closed_store_says_so,
+            sessions::a_new_session_is_found,
+            sessions::creating_twice_keeps_the_first,
+            sessions::an_unknown_session_is_none,
+            sessions::a_foreign_session_is_as_good_as_unknown,
+            sessions::one_id_names_two_sessions_of_two_users,
+            sessions::sessions_are_listed_in_pages_oldest_first,
+            sessions::a_page_goes_on_after_deletions,
+            sessions::metadata_is_merged_and_null_removes,
+            sessions::deleting_counts_the_turns,
+            sessions::a_deleted_session_begins_anew,
+            sessions::stats_count_what_one_user_has,
+            turns::opening_makes_the_session,
+            turns::opening_twice_is_one_turn,
+            turns::numbers_are_gapless_over_all_states,
+            turns::a_turn_ends_as_it_ended,
+            turns::closing_twice_keeps_the_first,
+            turns::closing_an_unknown_turn_is_an_error,
+            turns::metadata_is_merged_at_the_end,
+            turns::a_blank_question_is_refused_and_takes_no_number,
+            turns::a_complete_turn_has_an_answer,
+            turns::a_turn_cannot_end_as_pending,
+            turns::the_last_turns_are_those_that_enter_context,
+            turns::turns_are_listed_in_pages_by_number,
+        }
+    };
+    ($store:expr => $($room:ident::$promise:ident,)*) => {$(
+        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn $promise() {
+            let store: std::sync::Arc<dyn $crate::store::Store> = std::sync::Arc::new($store);
+            $crate::store::conformance::$room::$promise(store).await;
+        }
+    )*};
+}
+
+#[cfg(test)]
+mod tests {
+    /// A promise that is written but not listed would be kept by nobody.
+    #[test]
+    fn every_promise_is_listed() {
+        let list = include_str!("mod.rs");
+        let rooms = [
+            ("adding", include_str!("adding.rs")),
+            ("concurrency", include_str!("concurrency.rs")),
+            ("content", include_str!("content.rs")),
+            ("expiry", include_str!("expiry.rs")),
+            ("lifecycle", include_str!("lifecycle.rs")),
+            ("sessions", include_str!("sessions.rs")),
+            ("turns", include_str!("turns.rs")),
+        ];
+        for (room, text) in rooms {
+            let promises = text.lines().filter_map(|line| line.strip_prefix("pub async fn ")?.split('(').next());
+            for promise in promises {
+                assert!(list.contains(&format!(" {room}::{promise},")), "`{room}::{promise}` is not in `conformance!`");
+            }
+        }
+    }
+}

@@ -39,8 +39,19 @@ pub(super) fn open_writer(path: &Path) -> Result<Connection, StoreError> {
     let db = open(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     let version = check_ours(&db, path)?;
     db.execute_batch(SETTINGS).map_err(|error| opening(path, &error))?;
+    #[cfg(debug_assertions)]
+    lower_synchronous(&db).map_err(|error| opening(path, &error))?;
     migrate(&db, version).map_err(|error| opening(path, &error))?;
     Ok(db)
+}
+
+/// Lets `scripts/sync-order --self-test` see that it notices a store that does not sync. No release has it.
+#[cfg(debug_assertions)]
+fn lower_synchronous(db: &Connection) -> rusqlite::Result<()> {
+    match std::env::var("RECALLD_TEST_SYNCHRONOUS") {
+        Ok(level) => db.pragma_update(None, "synchronous", level),
+        Err(_) => Ok(()),
+    }
 }
 
 /// Opens a connection that can only read.
@@ -84,9 +95,11 @@ fn check_ours(db: &Connection, path: &Path) -> Result<i64, StoreError> {
     let not_ours = |reason: String| StoreError::NotOurs { path: path.into(), reason };
     let application = read("application_id").map_err(|error| opening(path, &error))?;
     let version = read("user_version").map_err(|error| opening(path, &error))?;
-    let pages = read("page_count").map_err(|error| opening(path, &error))?;
+    // Before its first migration a file of ours can be a header without tables.
+    let count = "SELECT count(*) FROM sqlite_schema";
+    let tables: i64 = db.query_row(count, [], |row| row.get(0)).map_err(|error| opening(path, &error))?;
     match (application, version) {
-        (0, 0) if pages == 0 => Ok(0),
+        (0, 0) if tables == 0 => Ok(0),
         (APPLICATION_ID, found) if found > SCHEMA_VERSION => {
             Err(StoreError::Newer { path: path.into(), found, known: SCHEMA_VERSION })
         }
@@ -124,7 +137,10 @@ fn opening(path: &Path, error: &rusqlite::Error) -> StoreError {
 pub(super) fn meaning(error: &rusqlite::Error) -> StoreError {
     match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => StoreError::Full(error.to_string()),
-        Some(ErrorCode::ConstraintViolation) => StoreError::Refused(error.to_string()),
+        // Too big or of the wrong kind is no passing trouble: the same write would be refused for ever.
+        Some(ErrorCode::ConstraintViolation | ErrorCode::TooBig | ErrorCode::TypeMismatch) => {
+            StoreError::Refused(error.to_string())
+        }
         _ => StoreError::Disk(error.to_string()),
     }
 }

@@ -3,9 +3,15 @@
 use rusqlite::{Connection, params};
 
 use super::connect::meaning;
-use super::session::execute;
+use super::session::{execute, rows_max};
 use crate::period::Period;
 use crate::store::{Expired, Expiry, StoreError};
+
+pub(super) const IDLE_SESSIONS: &str = "
+    DELETE FROM session WHERE key IN (
+        SELECT key FROM session
+        WHERE turns = 0 AND coalesce(ttl, ?2) > 0 AND last_accessed <= ?1 - coalesce(ttl, ?2)
+        LIMIT ?3)";
 
 /// Removes one batch of turns that are too old, then the sessions without turns that nobody used for
 /// as long.
@@ -33,25 +39,24 @@ pub(super) fn expire(db: &Connection, expiry: Expiry) -> Result<Expired, StoreEr
 
 /// Turns at the front of an age index, with their sessions. A pending turn is being answered.
 fn old_turns(db: &Connection, by: &str, until: i64, turns_max: usize) -> Result<Vec<(i64, i64)>, StoreError> {
-    let own = if by == "expires_at" { "NOT NULL" } else { "NULL" };
-    let sql = format!(
-        "SELECT key, session FROM turn WHERE {by} <= ?1 AND expires_at IS {own} AND status <> 'pending'
-         ORDER BY {by} LIMIT ?2"
-    );
-    let mut statement = db.prepare_cached(&sql).map_err(|error| meaning(&error))?;
+    let mut statement = db.prepare_cached(&old_turns_sql(by)).map_err(|error| meaning(&error))?;
     let rows = statement
-        .query_map(params![until, turns_max], |row| Ok((row.get(0)?, row.get(1)?)))
+        .query_map(params![until, rows_max(turns_max)], |row| Ok((row.get(0)?, row.get(1)?)))
         .map_err(|error| meaning(&error))?;
     rows.collect::<Result<_, _>>().map_err(|error| meaning(&error))
 }
 
+pub(super) fn old_turns_sql(by: &str) -> String {
+    let own = if by == "expires_at" { "NOT NULL" } else { "NULL" };
+    format!(
+        "SELECT key, session FROM turn WHERE {by} <= ?1 AND expires_at IS {own} AND status <> 'pending'
+         ORDER BY {by} LIMIT ?2"
+    )
+}
+
 /// Removes sessions that hold no turn and were not used for their TTL.
 fn idle_sessions(db: &Connection, now: i64, server_ttl: Option<i64>, max: usize) -> Result<usize, StoreError> {
-    let sql = "DELETE FROM session WHERE key IN (
-                 SELECT key FROM session
-                 WHERE turns = 0 AND coalesce(ttl, ?2) > 0 AND last_accessed <= ?1 - coalesce(ttl, ?2)
-                 LIMIT ?3)";
-    execute(db, sql, params![now, server_ttl.unwrap_or(-1), max])
+    execute(db, IDLE_SESSIONS, params![now, server_ttl.unwrap_or(-1), rows_max(max)])
 }
 
 fn distinct(keys: impl Iterator<Item = i64>) -> Vec<i64> {

@@ -45,6 +45,11 @@ impl Lock {
         let mut file = &self.file;
         let _ = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(&note));
     }
+
+    /// Lets go before the end of the process, for the next one who opens the file.
+    pub(super) fn release(&self) {
+        let _ = self.file.unlock();
+    }
 }
 
 /// Who holds a data file, as far as its lock file says.

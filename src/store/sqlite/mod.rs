@@ -140,8 +140,12 @@ impl Store for Sqlite {
     }
 
     fn delete_session(&self, scope: &Scope, id: SessionId) -> StoreFuture<'_, Option<u64>> {
-        let scope = scope.clone();
-        self.write(move |db| session::delete(db, &scope, id))
+        let (scope, notes) = (scope.clone(), self.writer.notes());
+        self.write(move |db| {
+            let turns = session::delete(db, &scope, id)?;
+            notes.erased(turns.is_some());
+            Ok(turns)
+        })
     }
 
     fn open_turn(&self, scope: &Scope, turn: OpenTurn) -> StoreFuture<'_, Opened> {
@@ -198,7 +202,13 @@ impl Store for Sqlite {
     }
 
     fn expire(&self, expiry: Expiry) -> StoreFuture<'_, Expired> {
-        self.write(move |db| expire::expire(db, expiry))
+        let notes = self.writer.notes();
+        self.write(move |db| {
+            let expired = expire::expire(db, expiry)?;
+            // Once for all batches: emptying the log costs more than a batch.
+            notes.erased(!expired.more);
+            Ok(expired)
+        })
     }
 
     fn stats(&self, scope: &Scope) -> StoreFuture<'_, Stats> {
@@ -227,9 +237,10 @@ impl Store for Sqlite {
         let writer = Arc::clone(&self.writer);
         self.readers.close();
         Box::pin(async move {
-            tokio::task::spawn_blocking(move || writer.stop())
-                .await
-                .map_err(|error| StoreError::Disk(error.to_string()))
+            let stopped = tokio::task::spawn_blocking(move || writer.stop()).await;
+            stopped.map_err(|error| StoreError::Disk(error.to_string()))?;
+            self.lock.release();
+            Ok(())
         })
     }
 }
@@ -243,3 +254,6 @@ impl Drop for Sqlite {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rusqlite::Connection;
 use tokio::sync::Semaphore;
 
-use super::connect::open_reader;
+use super::connect::{meaning, open_reader};
 use crate::store::StoreError;
 
 /// Most reads at one time; more wait.
@@ -25,7 +25,7 @@ impl Readers {
         Self { path: path.into(), idle: Arc::default(), places: Arc::new(Semaphore::new(READERS_MAX)) }
     }
 
-    /// Runs a read off the async threads: a cold disk may take its time.
+    /// Runs a read off the async threads: a cold disk may take its time. All it looks at is of one moment.
     pub(super) async fn read<T, F>(&self, work: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
@@ -35,7 +35,7 @@ impl Readers {
         let pool = self.clone();
         let read = move || {
             let db = pool.take()?;
-            let found = work(&db);
+            let found = at_one_moment(&db, work);
             pool.put_back(db);
             drop(place);
             found
@@ -49,7 +49,10 @@ impl Readers {
     }
 
     fn put_back(&self, db: Connection) {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(db);
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.places.is_closed() {
+            idle.push(db);
+        }
     }
 
     /// Lets go of all connections; reads that come later fail.
@@ -57,4 +60,10 @@ impl Readers {
         self.places.close();
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
+}
+
+/// A session that is deleted between two looks must not lend its key to another one's turns.
+fn at_one_moment<T>(db: &Connection, work: impl FnOnce(&Connection) -> Result<T, StoreError>) -> Result<T, StoreError> {
+    let snapshot = db.unchecked_transaction().map_err(|error| meaning(&error))?;
+    work(&snapshot)
 }

@@ -1,6 +1,7 @@
 //! A turn as a row: encoding, decoding, and the checksum between them.
 
 use rusqlite::Row;
+use rusqlite::types::ValueRef;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
@@ -97,20 +98,21 @@ impl TurnRow {
         row
     }
 
-    /// Reads [`COLUMNS`].
+    /// Reads [`COLUMNS`], whatever is in them: whether that is what was written, the checksum tells.
     pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+        let id = row.get_ref(1)?.as_blob().ok().and_then(|bytes| Uuid::from_slice(bytes).ok());
         Ok(Self {
-            number: row.get(0)?,
-            id: TurnId::from_uuid(Uuid::from_bytes(row.get(1)?)),
-            status: row.get(2)?,
-            role: row.get(3)?,
-            question: row.get(4)?,
-            answer: row.get(5)?,
-            extra: row.get(6)?,
-            metadata: row.get(7)?,
-            created_at: row.get(8)?,
-            answered_at: row.get(9)?,
-            checksum: row.get(10)?,
+            number: integer(row, 0)?.unwrap_or_default() as u64,
+            id: TurnId::from_uuid(id.unwrap_or_default()),
+            status: text(row, 2)?.unwrap_or_default(),
+            role: text(row, 3)?.unwrap_or_default(),
+            question: text(row, 4)?.unwrap_or_default(),
+            answer: text(row, 5)?,
+            extra: text(row, 6)?,
+            metadata: text(row, 7)?.unwrap_or_default(),
+            created_at: integer(row, 8)?.unwrap_or_default(),
+            answered_at: integer(row, 9)?,
+            checksum: integer(row, 10)?.unwrap_or_default(),
             key: row.get(11)?,
         })
     }
@@ -156,6 +158,18 @@ impl TurnRow {
         }
         hash.digest() as i64
     }
+}
+
+fn integer(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<i64>> {
+    Ok(row.get_ref(column)?.as_i64().ok())
+}
+
+/// Bytes that are no text any more come back changed, which the checksum notices.
+fn text(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<String>> {
+    Ok(match row.get_ref(column)? {
+        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
+        _ => None,
+    })
 }
 
 /// JSON of a value of ours.

@@ -2,12 +2,13 @@
 
 -- A conversation. `key` stands for (tenant, user, id) everywhere else.
 CREATE TABLE session (
-    key           INTEGER PRIMARY KEY,
+    -- Never used again: a cursor or a late note must not meet a newer session.
+    key           INTEGER PRIMARY KEY AUTOINCREMENT,
     tenant        TEXT    NOT NULL CHECK (tenant <> ''),
     user          TEXT    NOT NULL CHECK (user <> ''),
     id            BLOB    NOT NULL CHECK (length(id) = 16),
     kind          TEXT    NOT NULL CHECK (kind IN ('durable', 'ephemeral')),
-    metadata      TEXT    NOT NULL CHECK (json_valid(metadata)),
+    metadata      TEXT    NOT NULL CHECK (json_valid(metadata) AND json_type(metadata) = 'object'),
     -- Microseconds; NULL follows the server's setting, -1 means never.
     ttl           INTEGER CHECK (ttl = -1 OR ttl > 0),
     -- The number the next turn gets. Only ever grows, so no number is used twice.
@@ -36,20 +37,25 @@ CREATE TABLE turn (
     question   TEXT    NOT NULL,
     answer     TEXT,
     -- What question and answer are beside their text, and what was said between them; NULL when both are plain.
-    extra      TEXT    CHECK (extra IS NULL OR json_valid(extra)),
-    metadata   TEXT    NOT NULL CHECK (json_valid(metadata)),
+    extra      TEXT    CHECK (extra IS NULL OR (json_valid(extra) AND json_type(extra) = 'object')),
+    metadata   TEXT    NOT NULL CHECK (json_valid(metadata) AND json_type(metadata) = 'object'),
     created_at INTEGER NOT NULL,
     answered_at INTEGER,
     -- xxh3 of all of the above but the keys; see row.rs.
     checksum   INTEGER NOT NULL,
     -- When the session's own TTL ends it; NULL follows the server's setting.
     expires_at INTEGER,
+    -- Blank is what Unicode calls white space, as in the code.
     CONSTRAINT a_question_says_something CHECK (
-        trim(question, char(9, 10, 11, 12, 13, 32)) <> '' OR extra ->> '$.question.raw' IS NOT NULL
+        trim(question, char(9, 10, 11, 12, 13, 32, 133, 160, 5760, 8192, 8193, 8194, 8195, 8196, 8197,
+            8198, 8199, 8200, 8201, 8202, 8232, 8233, 8239, 8287, 12288)) <> ''
+        OR extra ->> '$.question.raw' IS NOT NULL
     ),
     CONSTRAINT a_complete_turn_has_an_answer CHECK (
         status <> 'complete'
-        OR (answer IS NOT NULL AND (trim(answer, char(9, 10, 11, 12, 13, 32)) <> '' OR extra ->> '$.answer.raw' IS NOT NULL))
+        OR (answer IS NOT NULL AND trim(answer, char(9, 10, 11, 12, 13, 32, 133, 160, 5760, 8192, 8193, 8194, 8195, 8196, 8197,
+            8198, 8199, 8200, 8201, 8202, 8232, 8233, 8239, 8287, 12288)) <> '')
+        OR (answer IS NOT NULL AND extra ->> '$.answer.raw' IS NOT NULL)
     )
 ) STRICT;
 

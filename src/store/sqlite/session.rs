@@ -10,6 +10,7 @@ use crate::id::SessionId;
 use crate::period::{Period, Ttl};
 use crate::scope::Scope;
 use crate::session::{Session, SessionKind, SessionPatch, SessionSeed};
+use crate::store::check;
 use crate::store::{Page, PageRequest, Stats, StoreError};
 
 const COLUMNS: &str = "key, id, kind, metadata, ttl, turns, created_at, updated_at, last_accessed";
@@ -94,6 +95,7 @@ pub(super) fn create(
     if let Some((_, session)) = find(db, scope, id)? {
         return Ok(session);
     }
+    check::seed(seed)?;
     reserve(db, scope, id, seed, 0, now)?;
     let made = find(db, scope, id)?;
     made.map(|(_, session)| session).ok_or_else(|| StoreError::Refused("the new session is not there".into()))
@@ -106,10 +108,11 @@ pub(super) fn update(
     patch: SessionPatch,
     now: i64,
 ) -> Result<Option<Session>, StoreError> {
+    check::patch(&patch)?;
     let Some((key, mut session)) = find(db, scope, id)? else { return Ok(None) };
     for (name, value) in patch.metadata {
         match value {
-            serde_json::Value::Null => session.metadata.remove(&name),
+            serde_json::Value::Null => session.metadata.shift_remove(&name),
             value => session.metadata.insert(name, value),
         };
     }
@@ -117,8 +120,10 @@ pub(super) fn update(
     execute(db, set, params![key, to_json(&session.metadata), now])?;
     if let Some(ttl) = ttl_column(patch.ttl) {
         execute(db, "UPDATE session SET ttl = ?2 WHERE key = ?1", params![key, ttl])?;
-        let turns = "UPDATE turn SET expires_at = iif(?2 < 0, 9223372036854775807, created_at + ?2) WHERE session = ?1";
-        execute(db, turns, params![key, ttl])?;
+        // As `turn_expiry` says, and never beyond the end of time.
+        let turns = "UPDATE turn SET expires_at = iif(?2 < 0 OR created_at > ?3 - ?2, ?3, created_at + ?2)
+                     WHERE session = ?1";
+        execute(db, turns, params![key, ttl, i64::MAX])?;
     }
     Ok(find(db, scope, id)?.map(|(_, session)| session))
 }
@@ -132,14 +137,21 @@ pub(super) fn delete(db: &Connection, scope: &Scope, id: SessionId) -> Result<Op
 
 /// A user's sessions in the order they began; the cursor is the session's key.
 pub(super) fn list(db: &Connection, scope: &Scope, page: PageRequest) -> Result<Page<Session>, StoreError> {
-    let sql =
-        format!("SELECT {COLUMNS} FROM session WHERE tenant = ?1 AND user = ?2 AND key > ?3 ORDER BY key LIMIT ?4");
-    let mut statement = db.prepare_cached(&sql).map_err(|error| meaning(&error))?;
+    let mut statement = db.prepare_cached(&list_sql()).map_err(|error| meaning(&error))?;
     let (tenant, user) = (scope.tenant().as_str(), scope.user().as_str());
-    let values = params![tenant, user, cursor(page), page.limit + 1];
+    let values = params![tenant, user, cursor(page), rows_max(page.limit.saturating_add(1))];
     let rows = statement.query_map(values, read).map_err(|error| meaning(&error))?;
     let found = rows.map(|row| row.map(|(key, session)| (key as u64, session)).map_err(|error| meaning(&error)));
     Ok(Page::cut(found.collect::<Result<_, _>>()?, page.limit))
+}
+
+pub(super) fn list_sql() -> String {
+    format!("SELECT {COLUMNS} FROM session WHERE tenant = ?1 AND user = ?2 AND key > ?3 ORDER BY key LIMIT ?4")
+}
+
+/// A bound as SQL has it.
+pub(super) fn rows_max(rows: usize) -> i64 {
+    i64::try_from(rows).unwrap_or(i64::MAX)
 }
 
 /// The cursor as SQL has it; one from nowhere finds nothing.

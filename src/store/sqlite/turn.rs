@@ -6,12 +6,13 @@ use serde_json::Map;
 
 use super::connect::meaning;
 use super::row::{COLUMNS, TurnRow};
-use super::session::{self, Place, cursor, execute, reserve, turn_expiry};
+use super::session::{self, Place, cursor, execute, reserve, rows_max, turn_expiry};
 use crate::clock::from_micros;
 use crate::id::{SessionId, TurnId};
 use crate::message::Message;
 use crate::scope::Scope;
 use crate::session::{AddedMessage, ClosedTurn, OpenTurn, SessionSeed, Turn, TurnDraft, TurnStatus, group};
+use crate::store::check;
 use crate::store::{Kept, Opened, Page, PageRequest, Recent, StoreError};
 
 pub(super) const INSERT: &str =
@@ -34,6 +35,7 @@ pub(super) fn find_sql() -> String {
 
 /// Writes a question. The time is taken here, in the order of the numbers.
 pub(super) fn open(db: &Connection, scope: &Scope, open: OpenTurn, now: Timestamp) -> Result<Opened, StoreError> {
+    check::opening(&open)?;
     if let Some((_, row)) = find(db, scope, open.session, open.id)? {
         let created_at = from_micros(row.created_at);
         return Ok(Opened { number: Some(row.number), created_at, kept: Kept::OnDisk });
@@ -56,14 +58,15 @@ pub(super) fn open(db: &Connection, scope: &Scope, open: OpenTurn, now: Timestam
 
 /// Writes how a pending turn ended.
 pub(super) fn close(db: &Connection, scope: &Scope, closed: ClosedTurn, now: i64) -> Result<Kept, StoreError> {
+    check::ending(&closed)?;
     let Some((session_key, row)) = find(db, scope, closed.session, closed.id)? else {
         return Err(StoreError::UnknownTurn(closed.id));
     };
-    if row.status != TurnStatus::Pending.as_str() {
-        return Ok(Kept::OnDisk);
-    }
     let key = row.key;
     let mut turn = row.turn(closed.session)?;
+    if turn.status != TurnStatus::Pending {
+        return Ok(Kept::OnDisk);
+    }
     turn.status = closed.status;
     turn.messages.extend(closed.messages);
     turn.metadata.extend(closed.metadata);
@@ -81,6 +84,8 @@ pub(super) fn add(
     drafts: Vec<TurnDraft>,
     now: impl Fn() -> Timestamp,
 ) -> Result<Vec<Turn>, StoreError> {
+    check::seed(seed)?;
+    drafts.iter().try_for_each(check::draft)?;
     let mut place = reserve(db, scope, session, seed, drafts.len() as u64, now().as_microsecond())?;
     let mut turns = Vec::with_capacity(drafts.len());
     for draft in drafts {
@@ -96,12 +101,20 @@ pub(super) fn add(
 fn placed(draft: TurnDraft, session: SessionId, number: u64, now: &impl Fn() -> Timestamp) -> Turn {
     let status = draft.status();
     let mut messages = draft.messages;
-    let created_at = draft.created_at.unwrap_or_else(now);
-    if draft.created_at.is_none() {
-        messages.iter_mut().for_each(|message| message.created_at = now());
-        messages[0].created_at = created_at;
+    let created_at = as_stored(draft.created_at.unwrap_or_else(now));
+    for (n, message) in messages.iter_mut().enumerate() {
+        message.created_at = match draft.created_at {
+            _ if n == 0 => created_at,
+            Some(_) => as_stored(message.created_at),
+            None => now(),
+        };
     }
     Turn { id: draft.id, session, number, status, messages, metadata: draft.metadata, created_at }
+}
+
+/// What is answered now is what will be read later: microseconds.
+fn as_stored(time: Timestamp) -> Timestamp {
+    from_micros(time.as_microsecond())
 }
 
 /// Adds loose messages: they answer the last turn, or become turns.
@@ -122,6 +135,7 @@ pub(super) fn add_messages(
         let key = row.key;
         let mut turn = row.turn(session)?;
         turn.messages.extend(grouped.joins_last);
+        check::messages(&turn.messages)?;
         let draft = TurnDraft { id: turn.id, messages: turn.messages, metadata: turn.metadata, created_at: None };
         turn.status = draft.status();
         (turn.messages, turn.metadata) = (draft.messages, draft.metadata);
@@ -134,6 +148,9 @@ pub(super) fn add_messages(
         messages,
         metadata: Map::new(),
     };
+    if ids.len() < grouped.turns.len() {
+        return Err(StoreError::Refused("there are more turns than ids for them".into()));
+    }
     let drafts = grouped.turns.into_iter().zip(ids).map(draft).collect();
     touched.extend(add(db, scope, session, seed, drafts, now)?);
     Ok(touched)
@@ -177,6 +194,13 @@ fn find(db: &Connection, scope: &Scope, session: SessionId, id: TurnId) -> Resul
     found.map_err(|error| meaning(&error))
 }
 
+pub(super) fn find_sql() -> String {
+    format!(
+        "SELECT {COLUMNS}, session.key FROM turn JOIN session ON session.key = turn.session
+         WHERE turn.id = ?4 AND tenant = ?1 AND user = ?2 AND session.id = ?3"
+    )
+}
+
 fn last_row(db: &Connection, scope: &Scope, session: SessionId) -> Result<Option<TurnRow>, StoreError> {
     let Some((key, _)) = session::find(db, scope, session)? else { return Ok(None) };
     let sql = format!("SELECT {COLUMNS} FROM turn WHERE session = ?1 ORDER BY number DESC LIMIT 1");
@@ -195,12 +219,9 @@ pub(super) fn recent(
     let Some((key, found)) = session::find(db, scope, session)? else {
         return Ok((None, Recent::default()));
     };
-    let sql = format!(
-        "SELECT {COLUMNS} FROM turn WHERE session = ?1 AND status IN ('complete', 'partial')
-         ORDER BY number DESC LIMIT ?2"
-    );
-    let mut statement = db.prepare_cached(&sql).map_err(|error| meaning(&error))?;
-    let rows = statement.query_map(params![key, turns_max], TurnRow::read).map_err(|error| meaning(&error))?;
+    let mut statement = db.prepare_cached(&recent_sql()).map_err(|error| meaning(&error))?;
+    let rows =
+        statement.query_map(params![key, rows_max(turns_max)], TurnRow::read).map_err(|error| meaning(&error))?;
     let rows: Vec<TurnRow> = rows.collect::<Result<_, _>>().map_err(|error| meaning(&error))?;
     let mut recent = Recent { session: Some(found), ..Recent::default() };
     for row in rows.into_iter().rev() {
@@ -212,6 +233,13 @@ pub(super) fn recent(
     Ok((Some(key), recent))
 }
 
+pub(super) fn recent_sql() -> String {
+    format!(
+        "SELECT {COLUMNS} FROM turn WHERE session = ?1 AND status IN ('complete', 'partial')
+         ORDER BY number DESC LIMIT ?2"
+    )
+}
+
 /// The turns of a session by number; the cursor is the number.
 pub(super) fn list(
     db: &Connection,
@@ -220,9 +248,8 @@ pub(super) fn list(
     page: PageRequest,
 ) -> Result<Option<(i64, Page<Turn>)>, StoreError> {
     let Some((key, _)) = session::find(db, scope, session)? else { return Ok(None) };
-    let sql = format!("SELECT {COLUMNS} FROM turn WHERE session = ?1 AND number > ?2 ORDER BY number LIMIT ?3");
-    let mut statement = db.prepare_cached(&sql).map_err(|error| meaning(&error))?;
-    let values = params![key, cursor(page), page.limit + 1];
+    let mut statement = db.prepare_cached(&list_sql()).map_err(|error| meaning(&error))?;
+    let values = params![key, cursor(page), rows_max(page.limit.saturating_add(1))];
     let rows = statement.query_map(values, TurnRow::read).map_err(|error| meaning(&error))?;
     let decode = |row: rusqlite::Result<TurnRow>| {
         let row = row.map_err(|error| meaning(&error))?;
@@ -230,6 +257,10 @@ pub(super) fn list(
     };
     let found = rows.map(decode).collect::<Result<Vec<_>, StoreError>>()?;
     Ok(Some((key, Page::cut(found, page.limit))))
+}
+
+pub(super) fn list_sql() -> String {
+    format!("SELECT {COLUMNS} FROM turn WHERE session = ?1 AND number > ?2 ORDER BY number LIMIT ?3")
 }
 
 /// Marks turns left pending by a former process as failed, with the reason.

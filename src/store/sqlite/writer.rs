@@ -2,8 +2,10 @@
 //! sixty-four writers share one sync of the disk.
 
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -28,12 +30,30 @@ const TOUCHED_MAX: usize = 10_000;
 pub(super) struct Writer {
     queue: Mutex<Option<Sender<Command>>>,
     places: Arc<Semaphore>,
-    touched: Arc<Mutex<Touched>>,
+    notes: Arc<Notes>,
     thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// What the thread is to do along with the next transaction.
+#[derive(Debug, Default)]
+pub(super) struct Notes {
+    touched: Mutex<Touched>,
+    erased: AtomicBool,
 }
 
 /// Session keys and when somebody last looked, in microseconds.
 type Touched = HashMap<i64, i64>;
+
+impl Notes {
+    /// Says that text was removed: before the write is answered, it is gone from the log as well.
+    pub(super) fn erased(&self, something: bool) {
+        self.erased.fetch_or(something, Ordering::Relaxed);
+    }
+
+    fn touched(&self) -> MutexGuard<'_, Touched> {
+        self.touched.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 struct Command {
     write: Box<dyn Write>,
@@ -83,7 +103,10 @@ fn within_savepoint<T>(
     work: impl FnOnce(&Connection) -> Result<T, StoreError>,
 ) -> Result<T, StoreError> {
     run(db, "SAVEPOINT write")?;
-    let outcome = work(db);
+    let outcome = catch_unwind(AssertUnwindSafe(|| work(db))).unwrap_or_else(|_| {
+        // Without this thread nothing is remembered any more, so it outlives a bug in one write.
+        Err(StoreError::Refused("the write met a bug in recalld; the log has its trace".into()))
+    });
     match outcome {
         Ok(value) => run(db, "RELEASE write").map(|()| value),
         Err(error) if error.may_pass() => Err(error),
@@ -100,14 +123,14 @@ impl Writer {
     /// Starts the thread on its connection.
     pub(super) fn start(db: Connection) -> std::io::Result<Self> {
         let (sender, receiver) = channel();
-        let touched = Arc::new(Mutex::new(Touched::new()));
-        let shared = Arc::clone(&touched);
+        let notes = Arc::new(Notes::default());
+        let shared = Arc::clone(&notes);
         let thread =
             std::thread::Builder::new().name("recalld-writer".into()).spawn(move || serve(&db, &receiver, &shared))?;
         Ok(Self {
             queue: Mutex::new(Some(sender)),
             places: Arc::new(Semaphore::new(QUEUE_MAX)),
-            touched,
+            notes,
             thread: Mutex::new(Some(thread)),
         })
     }
@@ -132,10 +155,15 @@ impl Writer {
 
     /// Notes that somebody looked at a session; written along with the next transaction.
     pub(super) fn touch(&self, session_key: i64, at: i64) {
-        let mut touched = self.touched.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut touched = self.notes.touched();
         if touched.len() < TOUCHED_MAX {
             touched.insert(session_key, at);
         }
+    }
+
+    /// What a write can ask of the thread.
+    pub(super) fn notes(&self) -> Arc<Notes> {
+        Arc::clone(&self.notes)
     }
 
     /// Finishes the queue and ends the thread. Blocks until it is done.
@@ -148,34 +176,45 @@ impl Writer {
 }
 
 /// The thread: waits for a write, takes what else has come meanwhile, writes it all in one go.
-fn serve(db: &Connection, queue: &Receiver<Command>, touched: &Mutex<Touched>) {
+fn serve(db: &Connection, queue: &Receiver<Command>, notes: &Notes) {
     loop {
         match queue.recv_timeout(TOUCH_EVERY) {
             Ok(first) => {
                 let rest = queue.try_iter().take(BATCH_MAX - 1);
-                commit(db, std::iter::once(first).chain(rest).collect(), touched);
+                commit(db, std::iter::once(first).chain(rest).collect(), notes);
             }
-            Err(RecvTimeoutError::Timeout) => flush_touched(db, touched),
+            Err(RecvTimeoutError::Timeout) => follow(db, notes),
             Err(RecvTimeoutError::Disconnected) => break,
         }
     }
-    flush_touched(db, touched);
+    follow(db, notes);
     let _ = db.execute_batch("PRAGMA optimize; PRAGMA wal_checkpoint(TRUNCATE);");
 }
 
-fn flush_touched(db: &Connection, touched: &Mutex<Touched>) {
-    if !touched.lock().unwrap_or_else(PoisonError::into_inner).is_empty() {
-        commit(db, Vec::new(), touched);
+/// Does what the notes say when no write comes to take it along.
+fn follow(db: &Connection, notes: &Notes) {
+    if !notes.touched().is_empty() {
+        commit(db, Vec::new(), notes);
+    }
+    empty_log(db, notes);
+}
+
+/// Empties the log after text was removed. When a reader is in the way it is tried again later.
+fn empty_log(db: &Connection, notes: &Notes) {
+    if notes.erased.swap(false, Ordering::Relaxed) {
+        let busy = db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0));
+        notes.erased(busy != Ok(0));
     }
 }
 
 /// One transaction for all; then everybody is answered.
-fn commit(db: &Connection, mut batch: Vec<Command>, touched: &Mutex<Touched>) {
-    let looked_at = std::mem::take(&mut *touched.lock().unwrap_or_else(PoisonError::into_inner));
+fn commit(db: &Connection, mut batch: Vec<Command>, notes: &Notes) {
+    let looked_at = std::mem::take(&mut *notes.touched());
     let fate = transaction(db, &mut batch, &looked_at);
     if let Err(error) = &fate {
         warn!(writes = batch.len(), error = %error, "A transaction of {} writes failed: {error}", batch.len());
     }
+    empty_log(db, notes);
     for command in batch {
         command.write.answer(fate.clone());
     }

@@ -1,0 +1,86 @@
+//! Reads that must stay fast walk an index and sort nothing, with statistics and without.
+
+use rusqlite::Connection;
+
+use super::DataFile;
+use crate::store::sqlite::connect::open_writer;
+use crate::store::sqlite::{expire, session, turn};
+
+#[track_caller]
+fn check(sql: &str, expected: &str) {
+    check_each(sql, |plan| assert_eq!(plan, expected));
+}
+
+/// Looks at the plan in an empty file, in a full one, and with statistics about it.
+#[track_caller]
+fn check_each(sql: &str, check: impl Fn(&str)) {
+    let file = DataFile::new();
+    let db = open_writer(&file.path).expect("a new file");
+    check(&plan(&db, sql));
+    fill(&db);
+    check(&plan(&db, sql));
+    db.execute_batch("ANALYZE").expect("statistics");
+    let db = open_writer(&file.path).expect("the same file");
+    check(&plan(&db, sql));
+}
+
+/// The steps of the plan, without the parts that vary.
+fn plan(db: &Connection, sql: &str) -> String {
+    let mut statement = db.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).expect("a statement");
+    let steps = statement.raw_query().mapped(|row| row.get::<_, String>(3));
+    steps.collect::<Result<Vec<_>, _>>().expect("a plan").join("; ")
+}
+
+/// Few users with many sessions, one of them very long, most turns following the server's TTL.
+fn fill(db: &Connection) {
+    db.execute_batch(
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 300)
+         INSERT INTO session (tenant, user, id, kind, metadata, next_number, turns, created_at, updated_at, last_accessed)
+         SELECT 'acme', 'user ' || (i % 3), randomblob(16), 'durable', '{}', 1, i % 2, i, i, i FROM n;
+         WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000)
+         INSERT INTO turn (session, number, id, status, role, question, answer, metadata, created_at, checksum, expires_at)
+         SELECT iif(i % 2, 1, 1 + i % 300), i, randomblob(16), iif(i % 50, 'complete', 'pending'), 'user', 'how?', 'so',
+                '{}', i, 0, iif(i % 10, NULL, i) FROM n;",
+    )
+    .expect("rows");
+}
+
+#[test]
+fn the_last_turns_are_read_from_the_front_of_their_index() {
+    check(&turn::recent_sql(), "SEARCH turn USING INDEX turn_by_number (session=?)");
+}
+
+#[test]
+fn pages_of_turns_are_read_along_their_index() {
+    check(&turn::list_sql(), "SEARCH turn USING INDEX turn_by_number (session=? AND number>?)");
+}
+
+#[test]
+fn a_turn_is_found_by_its_id() {
+    check_each(&turn::find_sql(), |plan| {
+        assert!(plan.contains("SEARCH turn USING INDEX turn_by_id (id=?") && !plan.contains("SCAN"), "{plan}");
+    });
+}
+
+#[test]
+fn old_turns_are_read_from_the_front_of_their_indexes() {
+    check(&expire::old_turns_sql("created_at"), "SEARCH turn USING INDEX turn_by_age (created_at<?)");
+    check(
+        &expire::old_turns_sql("expires_at"),
+        "SEARCH turn USING INDEX turn_by_expiry (expires_at>? AND expires_at<?)",
+    );
+}
+
+#[test]
+fn unused_sessions_are_read_from_their_index() {
+    check(
+        expire::IDLE_SESSIONS,
+        "SEARCH session USING INTEGER PRIMARY KEY (rowid=?); LIST SUBQUERY 1; SCAN session USING INDEX session_empty; \
+         SEARCH turn USING COVERING INDEX turn_by_number (session=?)",
+    );
+}
+
+#[test]
+fn a_users_sessions_are_read_along_their_index() {
+    check(&session::list_sql(), "SEARCH session USING INDEX session_by_user (tenant=? AND user=? AND key>?)");
+}

@@ -1,0 +1,143 @@
+//! A disk that fills, empties and dawdles when a test says so.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use tokio::sync::Notify;
+
+use super::*;
+use crate::store::Sqlite;
+
+/// A store that fails on demand. Reads go on, as they do on a full disk.
+pub(super) struct Flaky {
+    inner: Sqlite,
+    pub(super) full: AtomicBool,
+    /// Writes that still succeed although the disk is full.
+    pub(super) spared: AtomicU64,
+    /// When set, an opening turn stops before it is written, tells `reached`, and waits for `go_on`.
+    pub(super) halt: AtomicBool,
+    pub(super) reached: Notify,
+    pub(super) go_on: Notify,
+}
+
+impl Flaky {
+    pub(super) fn new(inner: Sqlite) -> Self {
+        let (full, halt, spared) = (AtomicBool::new(false), AtomicBool::new(false), AtomicU64::new(0));
+        Self { inner, full, spared, halt, reached: Notify::new(), go_on: Notify::new() }
+    }
+
+    fn check(&self) -> Result<(), StoreError> {
+        let spare = |left: u64| left.checked_sub(1);
+        let spared = self.spared.fetch_update(Ordering::SeqCst, Ordering::SeqCst, spare).is_ok();
+        match self.full.load(Ordering::SeqCst) && !spared {
+            true => Err(StoreError::Full("no space left on device".into())),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Store for Flaky {
+    fn open_turn(&self, scope: &Scope, turn: OpenTurn) -> StoreFuture<'_, Opened> {
+        let scope = scope.clone();
+        Box::pin(async move {
+            if self.halt.load(Ordering::SeqCst) {
+                self.reached.notify_one();
+                self.go_on.notified().await;
+            }
+            self.check()?;
+            self.inner.open_turn(&scope, turn).await
+        })
+    }
+
+    fn close_turn(&self, scope: &Scope, turn: ClosedTurn) -> StoreFuture<'_, Kept> {
+        let checked = self.check();
+        let closing = self.inner.close_turn(scope, turn);
+        Box::pin(async move {
+            checked?;
+            closing.await
+        })
+    }
+
+    fn create_session(&self, scope: &Scope, id: SessionId, seed: SessionSeed) -> StoreFuture<'_, Session> {
+        match self.check() {
+            Ok(()) => self.inner.create_session(scope, id, seed),
+            Err(error) => Box::pin(async { Err(error) }),
+        }
+    }
+
+    fn update_session(&self, scope: &Scope, id: SessionId, patch: SessionPatch) -> StoreFuture<'_, Option<Session>> {
+        match self.check() {
+            Ok(()) => self.inner.update_session(scope, id, patch),
+            Err(error) => Box::pin(async { Err(error) }),
+        }
+    }
+
+    fn delete_session(&self, scope: &Scope, id: SessionId) -> StoreFuture<'_, Option<u64>> {
+        match self.check() {
+            Ok(()) => self.inner.delete_session(scope, id),
+            Err(error) => Box::pin(async { Err(error) }),
+        }
+    }
+
+    fn add_turns(
+        &self,
+        scope: &Scope,
+        session: SessionId,
+        seed: SessionSeed,
+        turns: Vec<TurnDraft>,
+    ) -> StoreFuture<'_, Vec<Turn>> {
+        match self.check() {
+            Ok(()) => self.inner.add_turns(scope, session, seed, turns),
+            Err(error) => Box::pin(async { Err(error) }),
+        }
+    }
+
+    fn add_messages(
+        &self,
+        scope: &Scope,
+        session: SessionId,
+        seed: SessionSeed,
+        messages: Vec<AddedMessage>,
+        ids: Vec<TurnId>,
+    ) -> StoreFuture<'_, Vec<Turn>> {
+        match self.check() {
+            Ok(()) => self.inner.add_messages(scope, session, seed, messages, ids),
+            Err(error) => Box::pin(async { Err(error) }),
+        }
+    }
+
+    fn session(&self, scope: &Scope, id: SessionId) -> StoreFuture<'_, Option<Session>> {
+        self.inner.session(scope, id)
+    }
+
+    fn sessions(&self, scope: &Scope, page: PageRequest) -> StoreFuture<'_, Page<Session>> {
+        self.inner.sessions(scope, page)
+    }
+
+    fn last_turns(&self, scope: &Scope, session: SessionId, turns_max: usize) -> StoreFuture<'_, Recent> {
+        self.inner.last_turns(scope, session, turns_max)
+    }
+
+    fn turns(&self, scope: &Scope, session: SessionId, page: PageRequest) -> StoreFuture<'_, Option<Page<Turn>>> {
+        self.inner.turns(scope, session, page)
+    }
+
+    fn expire(&self, expiry: Expiry) -> StoreFuture<'_, Expired> {
+        self.inner.expire(expiry)
+    }
+
+    fn stats(&self, scope: &Scope) -> StoreFuture<'_, Stats> {
+        self.inner.stats(scope)
+    }
+
+    fn fail_abandoned(&self) -> StoreFuture<'_, u64> {
+        self.inner.fail_abandoned()
+    }
+
+    fn ping(&self) -> StoreFuture<'_, ()> {
+        self.inner.ping()
+    }
+
+    fn close(&self) -> StoreFuture<'_, ()> {
+        self.inner.close()
+    }
+}
