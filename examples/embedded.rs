@@ -5,6 +5,8 @@
 //! cargo run --example embedded            # again: it still knows
 //! ```
 
+#![allow(clippy::print_stdout, reason = "an example talks to the terminal")]
+
 use std::error::Error;
 use std::path::Path;
 use std::sync::Arc;

@@ -93,6 +93,11 @@ impl Message {
         Value::Object(wire)
     }
 
+    /// Whether a person or the model said it, as opposed to a tool or whoever set things up.
+    pub fn is_spoken(&self) -> bool {
+        matches!(self.role, Role::User | Role::Assistant)
+    }
+
     /// Whether there is anything in it: words, parts or tool calls.
     pub fn says_something(&self) -> bool {
         !self.text.trim().is_empty() || self.has_parts() || self.calls_tools()

@@ -168,8 +168,7 @@ impl Memory {
     /// Adds an exchange that took place elsewhere, without asking a model.
     pub async fn add_turn(&self, scope: &Scope, id: SessionId, turn: PastTurn) -> Result<Turn, ReviewError> {
         let draft = self.draft(turn)?;
-        self.session(scope, id).await?;
-        let added = self.parts.store.add_turns(scope, id, SessionSeed::default(), vec![draft]).await;
+        let added = self.parts.store.add_turns(scope, id, None, vec![draft]).await;
         self.told(scope, Some(id), "store_turn", added)?.pop().ok_or(ReviewError::Nothing)
     }
 
@@ -199,8 +198,7 @@ impl Memory {
             self.check_message(n, &added.message)?;
         }
         let ids = messages.iter().map(|_| self.parts.ids.turn(self.parts.clock.now())).collect();
-        self.session(scope, id).await?;
-        let added = self.parts.store.add_messages(scope, id, SessionSeed::default(), messages, ids).await;
+        let added = self.parts.store.add_messages(scope, id, None, messages, ids).await;
         self.told(scope, Some(id), "add_messages", added)
     }
 
@@ -268,8 +266,13 @@ impl Memory {
         operation: &str,
         result: Result<T, StoreError>,
     ) -> Result<T, ReviewError> {
-        let result = result.inspect_err(|error| self.report(scope, session, operation, error));
-        Ok(result?)
+        result.map_err(|error| match error {
+            StoreError::UnknownSession(id) => ReviewError::UnknownSession(id),
+            error => {
+                self.report(scope, session, operation, &error);
+                error.into()
+            }
+        })
     }
 }
 

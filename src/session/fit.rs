@@ -15,7 +15,7 @@ pub struct Fitted<'a> {
 impl Fitted<'_> {
     /// How many user and assistant messages are shown.
     pub fn messages_in_context(&self) -> usize {
-        self.messages.iter().filter(|m| matches!(m.role, Role::User | Role::Assistant)).count()
+        self.messages.iter().filter(|message| message.is_spoken()).count()
     }
 }
 

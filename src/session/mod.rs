@@ -20,6 +20,7 @@ pub use group::{Grouped, group};
 pub use intent::{Intent, read_intent};
 pub use template::{Template, TemplateError, Templates};
 pub use text::{TextError, check_text};
+pub(crate) use window::newest;
 pub use window::window;
 
 use jiff::Timestamp;
@@ -163,6 +164,11 @@ impl Turn {
         answer_of(&self.messages)
     }
 
+    /// How many of its messages are the user's or the model's.
+    pub fn spoken(&self) -> usize {
+        self.messages.iter().filter(|message| message.is_spoken()).count()
+    }
+
     /// The messages with their ids.
     pub fn identified(&self) -> impl Iterator<Item = (MessageId, &Message)> {
         self.messages.iter().enumerate().map(|(n, message)| (self.id.message(n as u16), message))
@@ -231,6 +237,8 @@ pub struct OpenTurn {
     pub question: Message,
     /// What is known about the exchange so far.
     pub metadata: Map<String, Value>,
+    /// When it was asked, if that was before it reaches the store; else when it is stored.
+    pub asked_at: Option<Timestamp>,
 }
 
 /// How a turn ended, on its way into the store.

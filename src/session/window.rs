@@ -1,7 +1,19 @@
 //! Which messages of a conversation the model is shown: the last few, chronological.
 
 use super::Turn;
-use crate::message::{Message, Role};
+use crate::message::Message;
+
+/// The newest turns, as many as it takes for `messages_max` messages by the user or the model.
+pub(crate) fn newest(mut turns: Vec<Turn>, messages_max: usize) -> Vec<Turn> {
+    let mut spoken = 0;
+    let needed = turns.iter().rev().take_while(|turn| {
+        let wanted = spoken < messages_max;
+        spoken += turn.spoken();
+        wanted
+    });
+    let surplus = turns.len() - needed.count();
+    turns.split_off(surplus)
+}
 
 /// The last `messages_max` user and assistant messages of turns that enter context, oldest first. Tool
 /// results come along with the call they answer and are not counted; a call that is cut off takes its
@@ -9,11 +21,10 @@ use crate::message::{Message, Role};
 pub fn window(turns: &[Turn], messages_max: usize) -> Vec<&Message> {
     let said: Vec<&Message> =
         turns.iter().filter(|turn| turn.status.enters_context()).flat_map(|turn| &turn.messages).collect();
-    let counted = |message: &&&Message| matches!(message.role, Role::User | Role::Assistant);
-    let Some(beyond) = said.iter().filter(counted).count().checked_sub(messages_max) else {
+    let Some(beyond) = said.iter().filter(|message| message.is_spoken()).count().checked_sub(messages_max) else {
         return said;
     };
-    let start = match said.iter().enumerate().filter(|(_, message)| counted(message)).nth(beyond) {
+    let start = match said.iter().enumerate().filter(|(_, message)| message.is_spoken()).nth(beyond) {
         Some((first_kept, _)) => first_kept,
         None => said.len(),
     };
@@ -25,6 +36,7 @@ mod tests {
     use super::super::TurnStatus;
     use super::*;
     use crate::id::{CountedIds, Ids};
+    use crate::message::Role;
     use jiff::Timestamp;
     use proptest::prelude::*;
 

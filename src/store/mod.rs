@@ -55,28 +55,30 @@ pub trait Store: Send + Sync + 'static {
     /// Writes how a pending turn ended. A turn that is closed already stays as it is.
     fn close_turn(&self, scope: &Scope, turn: ClosedTurn) -> StoreFuture<'_, Kept>;
 
-    /// Adds turns that others completed, in order.
+    /// Adds turns that others completed, in order. Without a seed the session must exist.
     fn add_turns(
         &self,
         scope: &Scope,
         session: SessionId,
-        seed: SessionSeed,
+        seed: Option<SessionSeed>,
         turns: Vec<TurnDraft>,
     ) -> StoreFuture<'_, Vec<Turn>>;
 
     /// Adds loose messages: they become turns, or answer the last one (see [`crate::session::group`]).
+    /// Without a seed the session must exist.
     /// `ids` names the turns that are opened, at least one for each message. Answers the turns touched.
     fn add_messages(
         &self,
         scope: &Scope,
         session: SessionId,
-        seed: SessionSeed,
+        seed: Option<SessionSeed>,
         messages: Vec<AddedMessage>,
         ids: Vec<TurnId>,
     ) -> StoreFuture<'_, Vec<Turn>>;
 
-    /// The last `turns_max` turns that enter context, oldest first.
-    fn last_turns(&self, scope: &Scope, session: SessionId, turns_max: usize) -> StoreFuture<'_, Recent>;
+    /// The last turns that enter context, oldest first: as many as it takes for `messages_max` messages by
+    /// the user or the model.
+    fn last_turns(&self, scope: &Scope, session: SessionId, messages_max: usize) -> StoreFuture<'_, Recent>;
 
     /// The turns of a session by number. `None` when there is no such session.
     fn turns(&self, scope: &Scope, session: SessionId, page: PageRequest) -> StoreFuture<'_, Option<Page<Turn>>>;
@@ -168,6 +170,9 @@ pub enum StoreError {
     /// The database refused the data.
     #[error("the database refused the data: {0}")]
     Refused(String),
+    /// Something was to be added to a session that does not exist.
+    #[error("there is no session `{0}`")]
+    UnknownSession(SessionId),
     /// A turn was closed that was never opened.
     #[error("there is no turn `{0}` to close")]
     UnknownTurn(TurnId),

@@ -16,7 +16,7 @@ use crate::id::{SessionId, TurnId};
 use crate::message::Message;
 use crate::scope::Scope;
 use crate::session::{
-    AddedMessage, ClosedTurn, OpenTurn, Session, SessionPatch, SessionSeed, Turn, TurnDraft, TurnStatus,
+    AddedMessage, ClosedTurn, OpenTurn, Session, SessionPatch, SessionSeed, Turn, TurnDraft, TurnStatus, newest,
 };
 
 /// How much may wait.
@@ -63,7 +63,8 @@ impl WaitingTurn {
         self.session == session && self.scope == *scope
     }
 
-    fn asked(scope: Scope, open: OpenTurn, created_at: Timestamp) -> Self {
+    fn asked(scope: Scope, mut open: OpenTurn, created_at: Timestamp) -> Self {
+        open.asked_at = Some(created_at);
         let (id, session, bytes) = (open.id, open.session, bytes_of(&open.question));
         Self { id, scope, session, open: Some((open, created_at)), closed: None, bytes }
     }
@@ -281,21 +282,20 @@ impl<S: Store> Store for Waiting<S> {
         })
     }
 
-    fn last_turns(&self, scope: &Scope, session: SessionId, turns_max: usize) -> StoreFuture<'_, Recent> {
+    fn last_turns(&self, scope: &Scope, session: SessionId, messages_max: usize) -> StoreFuture<'_, Recent> {
         let scope = scope.clone();
         Box::pin(async move {
             let waiting: Vec<WaitingTurn> = {
                 let queue = self.queue();
                 queue.iter().filter(|turn| turn.belongs_to(&scope, session)).cloned().collect()
             };
-            let mut recent = self.inner.last_turns(&scope, session, turns_max).await?;
+            let mut recent = self.inner.last_turns(&scope, session, messages_max).await?;
             let mut ended = self.ended(&scope, &waiting, &recent.turns).await;
             // A turn that was written between the two looks is not shown twice.
             ended.retain(|turn| turn.status.enters_context() && recent.turns.iter().all(|known| known.id != turn.id));
             recent.turns.extend(ended);
             recent.turns.sort_by_key(|turn| turn.number);
-            let surplus = recent.turns.len().saturating_sub(turns_max);
-            recent.turns.drain(..surplus);
+            recent.turns = newest(recent.turns, messages_max);
             Ok(recent)
         })
     }
@@ -336,7 +336,7 @@ impl<S: Store> Store for Waiting<S> {
         &self,
         scope: &Scope,
         session: SessionId,
-        seed: SessionSeed,
+        seed: Option<SessionSeed>,
         turns: Vec<TurnDraft>,
     ) -> StoreFuture<'_, Vec<Turn>> {
         let scope = scope.clone();
@@ -350,7 +350,7 @@ impl<S: Store> Store for Waiting<S> {
         &self,
         scope: &Scope,
         session: SessionId,
-        seed: SessionSeed,
+        seed: Option<SessionSeed>,
         messages: Vec<AddedMessage>,
         ids: Vec<TurnId>,
     ) -> StoreFuture<'_, Vec<Turn>> {

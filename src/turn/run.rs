@@ -94,8 +94,8 @@ impl Run {
     /// The end of the conversation. An answer without it is worth more than no answer.
     async fn recent(&self, session: Option<SessionId>) -> (Recent, Health) {
         let Some(session) = session else { return (Recent::default(), Health::Ok) };
-        let turns_max = self.memory.settings.context_messages;
-        match self.memory.parts.store.last_turns(&self.scope, session, turns_max).await {
+        let messages_max = self.memory.settings.context_messages;
+        match self.memory.parts.store.last_turns(&self.scope, session, messages_max).await {
             Ok(recent) if recent.damaged.is_empty() => (recent, Health::Ok),
             Ok(recent) => {
                 self.memory.meters().rows_damaged.many(recent.damaged.len() as u64);
@@ -129,6 +129,7 @@ impl Run {
             seed: SessionSeed { metadata, ttl },
             question: Message::new(Role::User, request.query, self.memory.parts.clock.now()),
             metadata: notes([("intent", intent.name.into()), ("confidence", intent.confidence.into()), ("role", role)]),
+            asked_at: None,
         };
         self.memory.parts.store.open_turn(&self.scope, open).await
     }

@@ -130,7 +130,8 @@ async fn one_turn(store: &Tested, session: SessionId) -> Result<(), crate::store
     let (scope, now) = (scope(), Timestamp::now());
     let id = RandomIds.turn(now);
     let question = Message::new(Role::User, QUESTION, now);
-    let open = OpenTurn { id, session, seed: SessionSeed::default(), question, metadata: Default::default() };
+    let open =
+        OpenTurn { id, session, seed: SessionSeed::default(), question, metadata: Default::default(), asked_at: None };
     store.open_turn(&scope, open).await?;
     let messages = vec![Message::new(Role::Assistant, ANSWER, Timestamp::now())];
     let closed = ClosedTurn { id, session, status: TurnStatus::Complete, messages, metadata: Default::default() };
@@ -149,7 +150,7 @@ async fn fill(path: &Path, messages: usize) -> anyhow::Result<Vec<SessionId>> {
         let store = Arc::clone(&store);
         filling.spawn(async move {
             let drafts = (0..SESSION_TURNS).map(draft).collect();
-            store.add_turns(&scope(), session, SessionSeed::default(), drafts).await
+            store.add_turns(&scope(), session, Some(SessionSeed::default()), drafts).await
         });
         if filling.len() * SESSION_TURNS >= FILL_BATCH {
             filling.join_next().await.context("nothing to wait for")???;

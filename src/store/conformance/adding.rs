@@ -110,7 +110,8 @@ pub async fn dated_messages_keep_their_dates(store: Arc<dyn Store>) {
         |message: Message, second| AddedMessage { message: Message { created_at: at(second), ..message }, dated: true };
     let messages = vec![dated(user("weather?"), 10), dated(tool_call(), 20), dated(assistant("21 °C"), 30)];
     let ids = vec![turn_id(), turn_id(), turn_id()];
-    let added = store.add_messages(&talk.scope, talk.session, SessionSeed::default(), messages, ids.clone()).await;
+    let added =
+        store.add_messages(&talk.scope, talk.session, Some(SessionSeed::default()), messages, ids.clone()).await;
     let turn = added.expect("the messages are added").remove(0);
     assert_eq!((turn.id, turn.created_at), (ids[0], at(10)));
     let dates: Vec<Timestamp> = turn.messages.iter().map(|message| message.created_at).collect();
@@ -123,7 +124,7 @@ pub async fn messages_without_enough_ids_are_refused(store: Arc<dyn Store>) {
     let talk = Talk::new(&store);
     let messages = ["one", "two"].map(|text| AddedMessage { message: user(text), dated: false }).to_vec();
     let seed = SessionSeed::default();
-    let refused = store.add_messages(&talk.scope, talk.session, seed, messages, vec![turn_id()]).await;
+    let refused = store.add_messages(&talk.scope, talk.session, Some(seed), messages, vec![turn_id()]).await;
     assert!(matches!(refused, Err(StoreError::Refused(_))), "{refused:?}");
     assert_eq!(talk.turns().await, []);
 }

@@ -66,6 +66,7 @@ impl Talk {
             seed: SessionSeed::default(),
             question: user(text),
             metadata: Map::new(),
+            asked_at: None,
         }
     }
 
@@ -107,7 +108,7 @@ impl Talk {
     }
 
     pub(super) async fn try_add(&self, drafts: Vec<TurnDraft>) -> Result<Vec<Turn>, StoreError> {
-        self.store.add_turns(&self.scope, self.session, SessionSeed::default(), drafts).await
+        self.store.add_turns(&self.scope, self.session, Some(SessionSeed::default()), drafts).await
     }
 
     pub(super) async fn add(&self, drafts: Vec<TurnDraft>) -> Vec<Turn> {
@@ -124,7 +125,7 @@ impl Talk {
     pub(super) async fn say(&self, messages: Vec<Message>) -> Result<Vec<Turn>, StoreError> {
         let ids = messages.iter().map(|_| turn_id()).collect();
         let messages = messages.into_iter().map(|message| AddedMessage { message, dated: false }).collect();
-        self.store.add_messages(&self.scope, self.session, SessionSeed::default(), messages, ids).await
+        self.store.add_messages(&self.scope, self.session, Some(SessionSeed::default()), messages, ids).await
     }
 
     /// All turns that are held, by number, read in small pages.
@@ -145,7 +146,7 @@ impl Talk {
 
     /// The questions in context, oldest first.
     pub(super) async fn last(&self, turns_max: usize) -> Vec<String> {
-        let recent = self.store.last_turns(&self.scope, self.session, turns_max).await.expect("the end is read");
+        let recent = self.store.last_turns(&self.scope, self.session, turns_max.saturating_mul(2)).await.expect("the end is read");
         assert!(recent.damaged.is_empty(), "{:?}", recent.damaged);
         recent.turns.iter().map(|turn| turn.question().text.clone()).collect()
     }

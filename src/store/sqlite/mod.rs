@@ -162,30 +162,31 @@ impl Store for Sqlite {
         &self,
         scope: &Scope,
         session: SessionId,
-        seed: SessionSeed,
+        seed: Option<SessionSeed>,
         turns: Vec<TurnDraft>,
     ) -> StoreFuture<'_, Vec<Turn>> {
         let (scope, clock) = (scope.clone(), Arc::clone(&self.clock));
-        self.write(move |db| turn::add(db, &scope, session, &seed, turns, || clock.now()))
+        self.write(move |db| turn::add(db, &scope, session, seed.as_ref(), turns, || clock.now()))
     }
 
     fn add_messages(
         &self,
         scope: &Scope,
         session: SessionId,
-        seed: SessionSeed,
+        seed: Option<SessionSeed>,
         messages: Vec<AddedMessage>,
         ids: Vec<TurnId>,
     ) -> StoreFuture<'_, Vec<Turn>> {
         let (scope, clock) = (scope.clone(), Arc::clone(&self.clock));
-        self.write(move |db| turn::add_messages(db, &scope, session, &seed, messages, ids, || clock.now()))
+        self.write(move |db| turn::add_messages(db, &scope, session, seed.as_ref(), messages, ids, || clock.now()))
     }
 
-    fn last_turns(&self, scope: &Scope, session: SessionId, turns_max: usize) -> StoreFuture<'_, Recent> {
-        let (scope, looked) = (scope.clone(), self.looked());
-        self.read(move |db| {
-            let (key, recent) = turn::recent(db, &scope, session, turns_max)?;
-            key.into_iter().for_each(looked);
+    fn last_turns(&self, scope: &Scope, session: SessionId, messages_max: usize) -> StoreFuture<'_, Recent> {
+        let scope = scope.clone();
+        Box::pin(async move {
+            let read = |db: &Connection| turn::recent(db, &scope, session, messages_max);
+            let (key, recent) = self.readers.read_here(read).await?;
+            key.into_iter().for_each(self.looked());
             Ok(recent)
         })
     }

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rusqlite::Connection;
 use tokio::sync::Semaphore;
 
-use super::connect::{meaning, open_reader};
+use super::connect::open_reader;
+use super::writer::run;
 use crate::store::StoreError;
 
 /// Most reads at one time; more wait.
@@ -43,6 +44,19 @@ impl Readers {
         tokio::task::spawn_blocking(read).await.map_err(|error| StoreError::Disk(error.to_string()))?
     }
 
+    /// Runs a small read on the calling thread: handing it to another one would take longer than a few rows
+    /// from memory do. Only for reads whose size is bounded by a setting.
+    pub(super) async fn read_here<T, F>(&self, work: F) -> Result<T, StoreError>
+    where
+        F: FnOnce(&Connection) -> Result<T, StoreError>,
+    {
+        let _place = self.places.acquire().await.map_err(|_| StoreError::Closed)?;
+        let db = self.take()?;
+        let found = at_one_moment(&db, work);
+        self.put_back(db);
+        found
+    }
+
     fn take(&self) -> Result<Connection, StoreError> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         idle.map_or_else(|| open_reader(&self.path), Ok)
@@ -64,6 +78,7 @@ impl Readers {
 
 /// A session that is deleted between two looks must not lend its key to another one's turns.
 fn at_one_moment<T>(db: &Connection, work: impl FnOnce(&Connection) -> Result<T, StoreError>) -> Result<T, StoreError> {
-    let snapshot = db.unchecked_transaction().map_err(|error| meaning(&error))?;
-    work(&snapshot)
+    run(db, "BEGIN")?;
+    let found = work(db);
+    run(db, "COMMIT").and(found)
 }

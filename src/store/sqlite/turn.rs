@@ -40,6 +40,7 @@ pub(super) fn open(db: &Connection, scope: &Scope, open: OpenTurn, now: Timestam
         let created_at = from_micros(row.created_at);
         return Ok(Opened { number: Some(row.number), created_at, kept: Kept::OnDisk });
     }
+    let now = open.asked_at.unwrap_or(now);
     let place = reserve(db, scope, open.session, &open.seed, 1, now.as_microsecond())?;
     let mut question = open.question;
     question.created_at = now;
@@ -80,13 +81,13 @@ pub(super) fn add(
     db: &Connection,
     scope: &Scope,
     session: SessionId,
-    seed: &SessionSeed,
+    seed: Option<&SessionSeed>,
     drafts: Vec<TurnDraft>,
     now: impl Fn() -> Timestamp,
 ) -> Result<Vec<Turn>, StoreError> {
-    check::seed(seed)?;
+    let seed = place_for(db, scope, session, seed)?;
     drafts.iter().try_for_each(check::draft)?;
-    let mut place = reserve(db, scope, session, seed, drafts.len() as u64, now().as_microsecond())?;
+    let mut place = reserve(db, scope, session, &seed, drafts.len() as u64, now().as_microsecond())?;
     let mut turns = Vec::with_capacity(drafts.len());
     for draft in drafts {
         let turn = placed(draft, session, place.number, &now);
@@ -95,6 +96,20 @@ pub(super) fn add(
         turns.push(turn);
     }
     Ok(turns)
+}
+
+/// What the session is to be made from. Without a seed it must be there already.
+fn place_for(
+    db: &Connection,
+    scope: &Scope,
+    session: SessionId,
+    seed: Option<&SessionSeed>,
+) -> Result<SessionSeed, StoreError> {
+    match seed {
+        Some(seed) => check::seed(seed).map(|()| seed.clone()),
+        None if session::find(db, scope, session)?.is_some() => Ok(SessionSeed::default()),
+        None => Err(StoreError::UnknownSession(session)),
+    }
 }
 
 /// Gives a draft its number, and times to messages that came without.
@@ -122,7 +137,7 @@ pub(super) fn add_messages(
     db: &Connection,
     scope: &Scope,
     session: SessionId,
-    seed: &SessionSeed,
+    seed: Option<&SessionSeed>,
     messages: Vec<AddedMessage>,
     ids: Vec<TurnId>,
     now: impl Fn() -> Timestamp,
@@ -194,13 +209,6 @@ fn find(db: &Connection, scope: &Scope, session: SessionId, id: TurnId) -> Resul
     found.map_err(|error| meaning(&error))
 }
 
-pub(super) fn find_sql() -> String {
-    format!(
-        "SELECT {COLUMNS}, session.key FROM turn JOIN session ON session.key = turn.session
-         WHERE turn.id = ?4 AND tenant = ?1 AND user = ?2 AND session.id = ?3"
-    )
-}
-
 fn last_row(db: &Connection, scope: &Scope, session: SessionId) -> Result<Option<TurnRow>, StoreError> {
     let Some((key, _)) = session::find(db, scope, session)? else { return Ok(None) };
     let sql = format!("SELECT {COLUMNS} FROM turn WHERE session = ?1 ORDER BY number DESC LIMIT 1");
@@ -214,22 +222,27 @@ pub(super) fn recent(
     db: &Connection,
     scope: &Scope,
     session: SessionId,
-    turns_max: usize,
+    messages_max: usize,
 ) -> Result<(Option<i64>, Recent), StoreError> {
     let Some((key, found)) = session::find(db, scope, session)? else {
         return Ok((None, Recent::default()));
     };
-    let mut statement = db.prepare_cached(&recent_sql()).map_err(|error| meaning(&error))?;
-    let rows =
-        statement.query_map(params![key, rows_max(turns_max)], TurnRow::read).map_err(|error| meaning(&error))?;
-    let rows: Vec<TurnRow> = rows.collect::<Result<_, _>>().map_err(|error| meaning(&error))?;
     let mut recent = Recent { session: Some(found), ..Recent::default() };
-    for row in rows.into_iter().rev() {
-        match row.turn(session) {
-            Ok(turn) => recent.turns.push(turn),
+    let mut statement = db.prepare_cached(&recent_sql()).map_err(|error| meaning(&error))?;
+    // A turn holds one message at least, so that many rows are enough, and most need half of them.
+    let mut rows = statement.query(params![key, rows_max(messages_max)]).map_err(|error| meaning(&error))?;
+    let mut spoken = 0;
+    while spoken < messages_max {
+        let Some(row) = rows.next().map_err(|error| meaning(&error))? else { break };
+        match TurnRow::read(row).map_err(|error| meaning(&error))?.turn(session) {
+            Ok(turn) => {
+                spoken += turn.spoken();
+                recent.turns.push(turn);
+            }
             Err(damage) => recent.damaged.push(damage),
         }
     }
+    recent.turns.reverse();
     Ok((Some(key), recent))
 }
 

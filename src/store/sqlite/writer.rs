@@ -114,7 +114,8 @@ fn within_savepoint<T>(
     }
 }
 
-fn run(db: &Connection, sql: &str) -> Result<(), StoreError> {
+/// Runs a statement without values from the cache.
+pub(super) fn run(db: &Connection, sql: &str) -> Result<(), StoreError> {
     let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
     statement.execute([]).map(drop).map_err(|error| meaning(&error))
 }

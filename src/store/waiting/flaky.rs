@@ -82,7 +82,7 @@ impl Store for Flaky {
         &self,
         scope: &Scope,
         session: SessionId,
-        seed: SessionSeed,
+        seed: Option<SessionSeed>,
         turns: Vec<TurnDraft>,
     ) -> StoreFuture<'_, Vec<Turn>> {
         match self.check() {
@@ -95,7 +95,7 @@ impl Store for Flaky {
         &self,
         scope: &Scope,
         session: SessionId,
-        seed: SessionSeed,
+        seed: Option<SessionSeed>,
         messages: Vec<AddedMessage>,
         ids: Vec<TurnId>,
     ) -> StoreFuture<'_, Vec<Turn>> {
@@ -113,8 +113,8 @@ impl Store for Flaky {
         self.inner.sessions(scope, page)
     }
 
-    fn last_turns(&self, scope: &Scope, session: SessionId, turns_max: usize) -> StoreFuture<'_, Recent> {
-        self.inner.last_turns(scope, session, turns_max)
+    fn last_turns(&self, scope: &Scope, session: SessionId, messages_max: usize) -> StoreFuture<'_, Recent> {
+        self.inner.last_turns(scope, session, messages_max)
     }
 
     fn turns(&self, scope: &Scope, session: SessionId, page: PageRequest) -> StoreFuture<'_, Option<Page<Turn>>> {

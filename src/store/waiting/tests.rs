@@ -48,7 +48,14 @@ impl Chat {
     fn question(&self, text: &str) -> OpenTurn {
         let question = Message::new(Role::User, text, Timestamp::UNIX_EPOCH);
         let id = RandomIds.turn(Timestamp::UNIX_EPOCH);
-        OpenTurn { id, session: self.session, seed: SessionSeed::default(), question, metadata: Map::new() }
+        OpenTurn {
+            id,
+            session: self.session,
+            seed: SessionSeed::default(),
+            question,
+            metadata: Map::new(),
+            asked_at: None,
+        }
     }
 
     async fn open(&self, turn: OpenTurn) -> Result<Opened, StoreError> {
@@ -77,7 +84,7 @@ impl Chat {
     }
 
     async fn shown(&self) -> Vec<String> {
-        let recent = self.store.last_turns(&self.scope, self.session, 3).await.expect("reading goes on");
+        let recent = self.store.last_turns(&self.scope, self.session, 6).await.expect("reading goes on");
         recent.turns.iter().map(|turn| turn.question().text.clone()).collect()
     }
 
@@ -117,7 +124,7 @@ async fn what_waits_is_shown_in_order_and_bounded() {
     chat.close(failed, TurnStatus::Failed, "").await.expect("the ending waits");
     assert_eq!(chat.shown().await, ["a", "b", "c"]);
     assert_eq!(chat.another().shown().await, [""; 0]);
-    let two = chat.store.last_turns(&chat.scope, chat.session, 2).await.expect("reading goes on");
+    let two = chat.store.last_turns(&chat.scope, chat.session, 4).await.expect("reading goes on");
     assert_eq!(two.turns.iter().map(|turn| turn.number).collect::<Vec<_>>(), [2, 3]);
 }
 
@@ -132,7 +139,7 @@ async fn an_ending_that_waits_alone_is_shown_with_its_question() {
     chat.disk_full(true);
     assert_eq!(chat.answer(b).await, Kept::Waiting);
     assert_eq!(chat.shown().await, ["a", "b", "c"]);
-    let recent = chat.store.last_turns(&chat.scope, chat.session, 3).await.expect("reading goes on");
+    let recent = chat.store.last_turns(&chat.scope, chat.session, 6).await.expect("reading goes on");
     assert_eq!((recent.turns[1].status, recent.turns[1].messages.len()), (TurnStatus::Complete, 2));
 }
 
@@ -148,7 +155,7 @@ async fn what_waits_is_shown_as_it_will_be_stored() {
     let messages = vec![Message::new(Role::Assistant, "so", Timestamp::UNIX_EPOCH)];
     let ending = ClosedTurn { id, session, status: TurnStatus::Complete, messages, metadata };
     chat.store.close_turn(&chat.scope, ending).await.expect("the ending waits");
-    let shown = chat.store.last_turns(&chat.scope, chat.session, 3).await.expect("reading goes on").turns.remove(0);
+    let shown = chat.store.last_turns(&chat.scope, chat.session, 6).await.expect("reading goes on").turns.remove(0);
     assert_eq!((shown.created_at, shown.question().created_at), (opened.created_at, opened.created_at));
     assert_eq!(json!(shown.metadata), json!({"role": "nurse", "model": "m"}));
 }
@@ -163,8 +170,8 @@ async fn explicit_writes_fail_at_once() {
     full(store.create_session(scope, RandomIds.session(), seed.clone()).await.map(drop));
     full(store.update_session(scope, id, SessionPatch::default()).await.map(drop));
     full(store.delete_session(scope, id).await.map(drop));
-    full(store.add_turns(scope, id, seed.clone(), vec![]).await.map(drop));
-    full(store.add_messages(scope, id, seed, vec![], vec![]).await.map(drop));
+    full(store.add_turns(scope, id, Some(seed.clone()), vec![]).await.map(drop));
+    full(store.add_messages(scope, id, Some(seed), vec![], vec![]).await.map(drop));
     assert_eq!((chat.store.waiting(), chat.shown().await), (0, vec!["a".to_owned()]));
 }
 
@@ -320,7 +327,7 @@ async fn what_is_added_later_stands_after_what_waited() {
     chat.disk_full(false);
     let messages = vec![AddedMessage { message: chat.question("second").question, dated: false }];
     let ids = vec![RandomIds.turn(Timestamp::UNIX_EPOCH)];
-    let added = chat.store.add_messages(&chat.scope, chat.session, SessionSeed::default(), messages, ids).await;
+    let added = chat.store.add_messages(&chat.scope, chat.session, Some(SessionSeed::default()), messages, ids).await;
     assert_eq!(added.expect("the disk is back").len(), 1);
     assert_eq!(chat.stored().await, ["1 first complete", "2 second partial"]);
 }

@@ -85,7 +85,7 @@ fn one_flipped_bit_anywhere_is_damage() {
         let before = disk.value(column, number);
         disk.scratch(column, number, &flipped(&before, bit));
         let listed = runtime.block_on(disk.turns());
-        let recent = runtime.block_on(disk.store.last_turns(&ann(), disk.session, 3)).expect("the others are shown");
+        let recent = runtime.block_on(disk.store.last_turns(&ann(), disk.session, 9)).expect("the others are shown");
         disk.scratch(column, number, &before);
         prop_assert!(
             matches!(listed, Err(StoreError::Damaged { number: at, session, .. }) if at == number as u64 && session == disk.session),
@@ -134,7 +134,7 @@ async fn a_damaged_question_costs_only_itself() {
     let disk = Scratched::new().await;
     let question = Message::new(Role::User, "how?", jiff::Timestamp::UNIX_EPOCH);
     let (id, session, seed) = (RandomIds.turn(jiff::Timestamp::UNIX_EPOCH), disk.session, SessionSeed::default());
-    let open = OpenTurn { id, session, seed, question, metadata: Default::default() };
+    let open = OpenTurn { id, session, seed, question, metadata: Default::default(), asked_at: None };
     disk.store.open_turn(&ann(), open).await.expect("the question is written");
     disk.scratch("question", 4, &Value::Blob(vec![0xff, b'?']));
     let messages = vec![Message::new(Role::Assistant, "so", jiff::Timestamp::UNIX_EPOCH)];

@@ -80,5 +80,5 @@ fn full_draft(question: &str, answer: &str) -> TurnDraft {
 }
 
 async fn add(store: &Sqlite, session: SessionId, drafts: Vec<TurnDraft>) {
-    store.add_turns(&ann(), session, SessionSeed::default(), drafts).await.expect("the turns are added");
+    store.add_turns(&ann(), session, Some(SessionSeed::default()), drafts).await.expect("the turns are added");
 }

@@ -31,7 +31,7 @@ async fn a_refused_write_does_not_spoil_those_beside_it() {
         let mut batch = vec![draft("good", "so")];
         // The same id twice in one session is refused by an index, after the first row went in.
         batch.extend((n % 2 == 0).then(|| [twice.clone(), twice.clone()]).into_iter().flatten());
-        store.add_turns(&ann(), session, SessionSeed::default(), batch)
+        store.add_turns(&ann(), session, Some(SessionSeed::default()), batch)
     });
     let refused = join_all(adds).await.into_iter().filter(|added| matches!(added, Err(StoreError::Refused(_)))).count();
     assert_eq!(refused, 10);
@@ -45,7 +45,10 @@ async fn more_abandoned_turns_than_a_batch_are_all_marked() {
     let open = |n: usize| {
         let question = Message::new(Role::User, n.to_string(), Timestamp::UNIX_EPOCH);
         let id = RandomIds.turn(Timestamp::UNIX_EPOCH);
-        store.open_turn(&ann(), OpenTurn { id, session, seed: SessionSeed::default(), question, metadata: Map::new() })
+        store.open_turn(
+            &ann(),
+            OpenTurn { id, session, seed: SessionSeed::default(), question, metadata: Map::new(), asked_at: None },
+        )
     };
     let opened = join_all((0..=ABANDONED_BATCH).map(open)).await;
     assert!(opened.iter().all(Result::is_ok));
