@@ -3,6 +3,7 @@
 use std::fs::OpenOptions;
 use std::path::Path;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::store::StoreError;
@@ -28,7 +29,6 @@ const SETTINGS: &str = "
     PRAGMA foreign_keys = ON;
     PRAGMA busy_timeout = 5000;
     PRAGMA trusted_schema = OFF;
-    PRAGMA cell_size_check = ON;
     PRAGMA temp_store = MEMORY;
     PRAGMA cache_size = -8000;";
 
@@ -57,7 +57,7 @@ fn lower_synchronous(db: &Connection) -> rusqlite::Result<()> {
 /// Opens a connection that can only read.
 pub(super) fn open_reader(path: &Path) -> Result<Connection, StoreError> {
     let db = open(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-    let settings = "PRAGMA busy_timeout = 5000; PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; \
+    let settings = "PRAGMA busy_timeout = 5000; PRAGMA trusted_schema = OFF; \
                     PRAGMA query_only = ON; PRAGMA cache_size = -4000;";
     db.execute_batch(settings).map_err(|error| opening(path, &error))?;
     Ok(db)
@@ -67,6 +67,8 @@ fn open(path: &Path, access: OpenFlags) -> Result<Connection, StoreError> {
     let flags = access | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_EXRESCODE;
     let db = Connection::open_with_flags(path, flags).map_err(|error| opening(path, &error))?;
     db.set_prepared_statement_cache_capacity(64);
+    // Plans must not depend on values: SQLite would else prepare a statement anew for each value it peeked at.
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(|error| opening(path, &error))?;
     Ok(db)
 }
 
