@@ -109,7 +109,8 @@ async fn a_session_header_can_be_required() {
 #[tokio::test]
 async fn every_answer_carries_a_session() {
     let house = House::plan().setting(|settings| settings.query_chars_max = 10).open();
-    let bodies = ["{}", "nonsense", r#"{"query": " "}"#, r#"{"query": "far too long"}"#, r#"{"query": "q", "user_id": "\n"}"#];
+    let bodies =
+        ["{}", "nonsense", r#"{"query": " "}"#, r#"{"query": "far too long"}"#, r#"{"query": "q", "user_id": "a\nb"}"#];
     for body in bodies {
         let named = house.post("/chat").session(SESSION).header("content-type", "application/json");
         let answer = named.body(body.into()).await;

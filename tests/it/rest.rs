@@ -99,9 +99,8 @@ async fn a_session_is_changed() {
 async fn changes_do_not_add_up_beyond_the_bound() {
     let house = House::plan().setting(|settings| settings.metadata_bytes_max = 1_024).open();
     make(&house, json!({"id": SESSION})).await;
-    let change = async |metadata: Value| {
-        house.ask("PATCH", &of(SESSION, "")).json(json!({ "metadata": metadata })).await
-    };
+    let change =
+        async |metadata: Value| house.ask("PATCH", &of(SESSION, "")).json(json!({ "metadata": metadata })).await;
     change(json!({"a": "x".repeat(600)})).await.expect(200);
     assert_eq!(change(json!({"b": "x".repeat(600)})).await.refusal(), (413, "metadata_too_large"));
     change(json!({"a": "short", "b": "x".repeat(600)})).await.expect(200);
