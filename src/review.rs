@@ -89,6 +89,9 @@ pub struct ContextView {
     pub text: String,
 }
 
+/// Longest name of a speaker, in characters.
+const NAME_CHARS_MAX: usize = 128;
+
 impl Memory {
     /// Makes a session; `None` lets the memory choose its id.
     pub async fn create_session(
@@ -128,6 +131,9 @@ impl Memory {
         patch: SessionPatch,
     ) -> Result<Session, ReviewError> {
         self.check_metadata(&patch.metadata)?;
+        // Many small changes must not add up to what one large change may not be.
+        let session = self.session(scope, id).await?;
+        self.check_metadata(&patch.applied_to(&session.metadata))?;
         let changed = self.parts.store.update_session(scope, id, patch).await;
         self.told(scope, Some(id), "update_session", changed)?.ok_or(ReviewError::UnknownSession(id))
     }
@@ -188,11 +194,10 @@ impl Memory {
         id: SessionId,
         messages: Vec<AddedMessage>,
     ) -> Result<Vec<Turn>, ReviewError> {
-        let count = messages.len();
-        match count {
+        match messages.len() {
             0 => return Err(ReviewError::Nothing),
-            TURN_MESSAGES_MAX.. => return Err(ReviewError::TooMany { count }),
-            _ => {}
+            1..=TURN_MESSAGES_MAX => {}
+            count => return Err(ReviewError::TooMany { count }),
         }
         for (n, added) in messages.iter().enumerate() {
             self.check_message(n, &added.message)?;
@@ -210,6 +215,9 @@ impl Memory {
         // What is more than text may have no text at all: an image, a tool call.
         if !(message.says_something() && message.text.is_empty()) {
             self.check(&format!("content of message {n}"), &message.text, chars_max)?;
+        }
+        if let Some(name) = &message.name {
+            self.check(&format!("name of message {n}"), name, NAME_CHARS_MAX)?;
         }
         self.check_metadata(&message.metadata)
     }

@@ -8,6 +8,10 @@ use serde::de::DeserializeOwned;
 use super::App;
 use super::error::ApiError;
 
+/// Deepest nesting of a body. What is stored is wrapped a few levels deeper and must stay readable, and
+/// readers of JSON stop at 128.
+const JSON_DEPTH_MAX: usize = 64;
+
 impl App {
     /// Reads a body as JSON. Nothing has happened yet when this fails.
     pub(super) async fn read_json<T: DeserializeOwned>(&self, headers: &HeaderMap, body: Body) -> Result<T, ApiError> {
@@ -24,6 +28,7 @@ impl App {
                 return Err(ApiError::new(StatusCode::REQUEST_TIMEOUT, "slow_body", "Body too slow", detail));
             }
         };
+        check_depth(&body)?;
         serde_json::from_slice(&body)
             .map_err(|error| ApiError::bad_request("invalid_json", "Invalid JSON", error.to_string()))
     }
@@ -32,6 +37,35 @@ impl App {
 fn too_large(bytes_max: usize) -> ApiError {
     let detail = format!("the body is over {bytes_max} bytes (`body_bytes_max`)");
     ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", "Body too large", detail)
+}
+
+fn check_depth(json: &[u8]) -> Result<(), ApiError> {
+    let depth = depth(json);
+    if depth <= JSON_DEPTH_MAX {
+        return Ok(());
+    }
+    let detail = format!("the body is nested {depth} levels deep, at most {JSON_DEPTH_MAX} are allowed");
+    Err(ApiError::bad_request("json_too_deep", "JSON too deep", detail))
+}
+
+/// How deep the brackets of a JSON text go; those in strings do not count.
+fn depth(json: &[u8]) -> usize {
+    let (mut depth, mut deepest) = (0_usize, 0);
+    let (mut quoted, mut escaped) = (false, false);
+    for byte in json {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if quoted => escaped = true,
+            b'"' => quoted = !quoted,
+            b'[' | b'{' if !quoted => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b']' | b'}' if !quoted => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
 }
 
 /// JSON only. A browser's plain form cannot be sent with this type, so other sites' pages cannot post.
@@ -43,4 +77,23 @@ fn check_content_type(headers: &HeaderMap) -> Result<(), ApiError> {
     }
     let detail = format!("the content type is `{given}`, it must be application/json");
     Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "not_json", "Content type must be JSON", detail))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn depth_counts_brackets_outside_strings() {
+        for (json, expected) in [
+            ("1", 0),
+            ("[]", 1),
+            (r#"{"a":[1,{"b":[]}],"c":[]}"#, 4),
+            (r#"["[[[\"[[","{"]"#, 1),
+            (r#"["\\",[]]"#, 2),
+            ("]]]", 0),
+        ] {
+            assert_eq!(depth(json.as_bytes()), expected, "{json}");
+        }
+    }
 }

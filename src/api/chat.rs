@@ -18,7 +18,7 @@ use super::identity::{SESSION_HEADER, session_header};
 use super::rest::came_by;
 use crate::id::{SessionId, TurnId};
 use crate::session::SessionSeed;
-use crate::turn::{Answer, RunningTurn, TurnEvent, TurnRequest};
+use crate::turn::{Answer, RunningTurn, TurnError, TurnEvent, TurnRequest};
 
 const TURN_HEADER: HeaderName = HeaderName::from_static("x-recalld-turn");
 const STATUS_HEADER: HeaderName = HeaderName::from_static("x-recalld-status");
@@ -86,26 +86,28 @@ pub(super) struct ChatMetadata {
            ("X-User-ID" = Option<String>, Header, description = "Who asks")),
     responses((status = 200, body = ChatResponse), (status = 400, body = ErrorView), (status = 502, body = ErrorView)))]
 pub(super) async fn chat(State(app): State<App>, headers: HeaderMap, body: Body) -> Result<Response, ApiError> {
-    let given = session_header(&headers)?;
+    // Every answer carries a session, errors too: the one that was named, else one that may be used next.
+    let given = session_header(&headers).map_err(|error| error.in_session(app.memory.new_session_id()))?;
+    let session = given.unwrap_or_else(|| app.memory.new_session_id());
     if given.is_none() && app.doors.require_session_header {
         let detail = "send X-Session-ID with a UUID of your choice (`require_session_header` is set)";
-        return Err(ApiError::bad_request("session_required", "X-Session-ID required", detail));
+        return Err(ApiError::bad_request("session_required", "X-Session-ID required", detail).in_session(session));
     }
-    let asked: ChatRequest = app.read_json(&headers, body).await?;
-    let session = given.or_else(|| asked.session_id.as_str().and_then(SessionId::parse));
-    // A new conversation gets its id here, because it may have to stand for its user.
-    let named = session.unwrap_or_else(|| app.memory.new_session_id());
-    let in_session = |error: ApiError| error.in_session(named);
-    let scope = app.scope(&headers, asked.user_id.as_deref(), Some(named)).map_err(in_session)?;
+    let asked: ChatRequest = app.read_json(&headers, body).await.map_err(|error| error.in_session(session))?;
+    let in_body = || asked.session_id.as_str().and_then(SessionId::parse);
+    // A new conversation has its id already, because it may have to stand for its user.
+    let session = given.or_else(in_body).unwrap_or(session);
+    let in_session = |error: ApiError| error.in_session(session);
+    let scope = app.scope(&headers, asked.user_id.as_deref(), Some(session)).map_err(in_session)?;
     let request = TurnRequest {
-        session: Some(named),
+        session: Some(session),
         seed: SessionSeed { metadata: came_by("chat", &headers), ttl: None },
         query: asked.query.clone(),
         role: asked.role,
         stream: asked.stream,
     };
     let running = app.memory.take_turn(&scope, request).map_err(|error| in_session(error.into()))?;
-    if asked.stream { Ok(streamed(asked.query, running)) } else { whole(asked.query, running).await }
+    if asked.stream { streamed(asked.query, running).await } else { whole(asked.query, running).await }
 }
 
 /// The answer in one piece.
@@ -123,19 +125,27 @@ async fn whole(query: String, running: RunningTurn) -> Result<Response, ApiError
     Ok(response)
 }
 
-/// The answer as it comes. `done` leaves after the turn is on disk.
-fn streamed(query: String, running: RunningTurn) -> Response {
+/// The answer as it comes. The head leaves with the first piece, so that what fails before it gets its
+/// status; `done` leaves after the turn is on disk.
+async fn streamed(query: String, mut running: RunningTurn) -> Result<Response, ApiError> {
     let (session, turn) = (running.session, running.turn);
-    let events = stream::unfold(running, move |mut running| {
+    let first = match running.next().await.unwrap_or(TurnEvent::Failed(TurnError::Stopping)) {
+        TurnEvent::Failed(error) => return Err(ApiError::from(error).in_session(session)),
+        event => event,
+    };
+    let events = stream::unfold((Some(first), running), move |(first, mut running)| {
         let query = query.clone();
         async move {
-            let event = running.next().await?;
+            let event = match first {
+                Some(event) => event,
+                None => running.next().await?,
+            };
             let frame = match event {
                 TurnEvent::Piece(text) => frame("delta", &serde_json::json!({ "text": text })),
                 TurnEvent::Done(answer) => frame("done", &view(query, session, turn, *answer)),
                 TurnEvent::Failed(error) => frame("error", &ApiError::from(error).view()),
             };
-            Some((Ok::<_, Infallible>(frame), running))
+            Some((Ok::<_, Infallible>(frame), (None, running)))
         }
     });
     let mut response = Body::from_stream(events).into_response();
@@ -143,7 +153,7 @@ fn streamed(query: String, running: RunningTurn) -> Response {
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     mark(&mut response, session, turn);
-    response
+    Ok(response)
 }
 
 fn frame(event: &str, data: &impl Serialize) -> Bytes {

@@ -145,7 +145,7 @@ impl Run {
 
     /// Hears the model out, passing pieces on as they come.
     async fn listen(&self, mut pieces: Pieces) -> Heard {
-        let mut text = String::new();
+        let (mut text, mut chars) = (String::new(), 0);
         let chars_max = self.memory.settings.answer_chars_max;
         let ending = loop {
             let piece = tokio::select! {
@@ -154,8 +154,8 @@ impl Run {
             };
             match piece {
                 Some(Ok(Piece::Text(more))) => {
-                    // Bytes bound characters from above: an endless answer is cut off either way.
-                    if text.len() + more.len() > chars_max * 4 {
+                    chars += more.chars().count();
+                    if chars > chars_max {
                         break Err(Stop::Endless(chars_max));
                     }
                     text.push_str(&more);
@@ -239,7 +239,9 @@ impl Run {
     }
 
     fn stopped(&self, stop: Stop) -> TurnError {
-        self.memory.meters().model_failures.one();
+        if !matches!(stop, Stop::ClientGone) {
+            self.memory.meters().model_failures.one();
+        }
         warn!(session.id = %self.session, user.id = %self.scope.user(), operation = "ask_model", error = %stop.reason(),
               "Turn `{}` has no whole answer: {}", self.turn, stop.reason());
         match stop {
