@@ -66,7 +66,7 @@ impl Store for Flaky {
         &self,
         scope: &Scope,
         session: SessionId,
-        seed: SessionSeed,
+        seed: Option<SessionSeed>,
         turns: Vec<TurnDraft>,
     ) -> StoreFuture<'_, Vec<Turn>> {
         self.or_fail(|| self.inner.add_turns(scope, session, seed, turns))
@@ -76,7 +76,7 @@ impl Store for Flaky {
         &self,
         scope: &Scope,
         session: SessionId,
-        seed: SessionSeed,
+        seed: Option<SessionSeed>,
         messages: Vec<AddedMessage>,
         ids: Vec<TurnId>,
     ) -> StoreFuture<'_, Vec<Turn>> {

@@ -164,7 +164,7 @@ async fn a_hundred_thousand_turns_are_cleaned_up_in_batches() {
             created_at: Some(at),
         };
         let drafts = (0..TURNS_EACH).map(|_| draft()).collect();
-        house.store.add_turns(&scope, RandomIds.session(), SessionSeed::default(), drafts).await.expect("stored");
+        house.store.add_turns(&scope, RandomIds.session(), Some(SessionSeed::default()), drafts).await.expect("stored");
     }
     house.clock.advance(hours(25));
     house.chat(SESSION, "young").await;

@@ -393,7 +393,7 @@ fn b_p11_database_constraint_compliance() {
             let id = RandomIds.session();
             house.memory.create_session(&scope, Some(id), SessionSeed::default()).await.expect("made");
             let kept = house.memory.add_turn(&scope, id, past("q", "a")).await.expect("valid");
-            let store = async |drafts| house.store.add_turns(&scope, id, SessionSeed::default(), drafts).await;
+            let store = async |drafts| house.store.add_turns(&scope, id, Some(SessionSeed::default()), drafts).await;
             let row = |change: &str| {
                 let key = id.as_uuid().as_bytes();
                 db.execute(&format!("INSERT INTO turn SELECT {change} FROM turn JOIN session ON turn.session = session.key WHERE session.id = ?1"), [key])

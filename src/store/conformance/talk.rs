@@ -146,7 +146,11 @@ impl Talk {
 
     /// The questions in context, oldest first.
     pub(super) async fn last(&self, turns_max: usize) -> Vec<String> {
-        let recent = self.store.last_turns(&self.scope, self.session, turns_max.saturating_mul(2)).await.expect("the end is read");
+        let recent = self
+            .store
+            .last_turns(&self.scope, self.session, turns_max.saturating_mul(2))
+            .await
+            .expect("the end is read");
         assert!(recent.damaged.is_empty(), "{:?}", recent.damaged);
         recent.turns.iter().map(|turn| turn.question().text.clone()).collect()
     }

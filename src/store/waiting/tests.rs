@@ -1,3 +1,5 @@
+//! What waits, and what becomes of it.
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
