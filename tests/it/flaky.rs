@@ -1,0 +1,113 @@
+//! A store that fails when told to.
+
+use std::sync::{Mutex, PoisonError};
+
+use recalld::id::{SessionId, TurnId};
+use recalld::scope::Scope;
+use recalld::session::{AddedMessage, ClosedTurn, OpenTurn, Session, SessionPatch, SessionSeed, Turn, TurnDraft};
+use recalld::store::{
+    Expired, Expiry, Kept, Opened, Page, PageRequest, Recent, Sqlite, Stats, Store, StoreError, StoreFuture,
+};
+
+/// SQLite, or whatever error it was told to fail with.
+pub(crate) struct Flaky {
+    inner: Sqlite,
+    failure: Mutex<Option<StoreError>>,
+}
+
+impl Flaky {
+    pub(crate) fn new(inner: Sqlite) -> Self {
+        Self { inner, failure: Mutex::default() }
+    }
+
+    /// From now on everything fails like this; `None` makes it well again.
+    pub(crate) fn fail(&self, with: Option<StoreError>) {
+        *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = with;
+    }
+
+    fn or_fail<'a, T: Send + 'a>(&self, work: impl FnOnce() -> StoreFuture<'a, T>) -> StoreFuture<'a, T> {
+        match self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone() {
+            Some(error) => Box::pin(async { Err(error) }),
+            None => work(),
+        }
+    }
+}
+
+impl Store for Flaky {
+    fn create_session(&self, scope: &Scope, id: SessionId, seed: SessionSeed) -> StoreFuture<'_, Session> {
+        self.or_fail(|| self.inner.create_session(scope, id, seed))
+    }
+
+    fn session(&self, scope: &Scope, id: SessionId) -> StoreFuture<'_, Option<Session>> {
+        self.or_fail(|| self.inner.session(scope, id))
+    }
+
+    fn sessions(&self, scope: &Scope, page: PageRequest) -> StoreFuture<'_, Page<Session>> {
+        self.or_fail(|| self.inner.sessions(scope, page))
+    }
+
+    fn update_session(&self, scope: &Scope, id: SessionId, patch: SessionPatch) -> StoreFuture<'_, Option<Session>> {
+        self.or_fail(|| self.inner.update_session(scope, id, patch))
+    }
+
+    fn delete_session(&self, scope: &Scope, id: SessionId) -> StoreFuture<'_, Option<u64>> {
+        self.or_fail(|| self.inner.delete_session(scope, id))
+    }
+
+    fn open_turn(&self, scope: &Scope, turn: OpenTurn) -> StoreFuture<'_, Opened> {
+        self.or_fail(|| self.inner.open_turn(scope, turn))
+    }
+
+    fn close_turn(&self, scope: &Scope, turn: ClosedTurn) -> StoreFuture<'_, Kept> {
+        self.or_fail(|| self.inner.close_turn(scope, turn))
+    }
+
+    fn add_turns(
+        &self,
+        scope: &Scope,
+        session: SessionId,
+        seed: SessionSeed,
+        turns: Vec<TurnDraft>,
+    ) -> StoreFuture<'_, Vec<Turn>> {
+        self.or_fail(|| self.inner.add_turns(scope, session, seed, turns))
+    }
+
+    fn add_messages(
+        &self,
+        scope: &Scope,
+        session: SessionId,
+        seed: SessionSeed,
+        messages: Vec<AddedMessage>,
+        ids: Vec<TurnId>,
+    ) -> StoreFuture<'_, Vec<Turn>> {
+        self.or_fail(|| self.inner.add_messages(scope, session, seed, messages, ids))
+    }
+
+    fn last_turns(&self, scope: &Scope, session: SessionId, turns_max: usize) -> StoreFuture<'_, Recent> {
+        self.or_fail(|| self.inner.last_turns(scope, session, turns_max))
+    }
+
+    fn turns(&self, scope: &Scope, session: SessionId, page: PageRequest) -> StoreFuture<'_, Option<Page<Turn>>> {
+        self.or_fail(|| self.inner.turns(scope, session, page))
+    }
+
+    fn expire(&self, expiry: Expiry) -> StoreFuture<'_, Expired> {
+        self.or_fail(|| self.inner.expire(expiry))
+    }
+
+    fn stats(&self, scope: &Scope) -> StoreFuture<'_, Stats> {
+        self.or_fail(|| self.inner.stats(scope))
+    }
+
+    fn fail_abandoned(&self) -> StoreFuture<'_, u64> {
+        self.or_fail(|| self.inner.fail_abandoned())
+    }
+
+    fn ping(&self) -> StoreFuture<'_, ()> {
+        self.or_fail(|| self.inner.ping())
+    }
+
+    fn close(&self) -> StoreFuture<'_, ()> {
+        self.inner.close()
+    }
+}

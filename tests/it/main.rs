@@ -1,0 +1,18 @@
+//! recalld from outside: its doors in process, its properties, its binary.
+//!
+//! Reading order: `house` (the harness: a router over a temporary data file), `flaky` (a store that
+//! fails when told to), `process` (the real binary), then a file for each theme. A test names the
+//! requirement it proves.
+
+mod bad_input;
+mod chat;
+mod flaky;
+mod guard;
+mod house;
+mod lifecycle;
+mod openapi;
+mod process;
+mod properties;
+mod rest;
+mod restart;
+mod stream;

@@ -1,0 +1,509 @@
+//! The document's correctness properties (B-P1 … B-P12), each tried with at least a hundred cases.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::sync::{Arc, Mutex};
+
+use jiff::SignedDuration;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::select;
+use proptest::test_runner::{Config, TestCaseResult, TestRunner};
+use recalld::clock::Clock;
+use recalld::id::{Ids, RandomIds, SessionId};
+use recalld::message::{Message, Role};
+use recalld::period::Ttl;
+use recalld::review::{PastTurn, ReviewError};
+use recalld::scope::{Scope, Tenant, User};
+use recalld::session::{SessionSeed, TurnDraft};
+use recalld::store::{Store, StoreError};
+use serde_json::{Map, Value, json};
+
+use crate::house::{Ask, House, encoded};
+
+/// Tries a property on one house and one runtime.
+fn for_all<S: Strategy>(house: House, strategy: S, case: impl AsyncFn(&House, S::Value) -> TestCaseResult) {
+    for_all_moving(house, strategy, async |house, value| {
+        let result = case(&house, value).await;
+        (house, result)
+    });
+}
+
+/// The same for cases that take the house down; each gives it back for the next.
+fn for_all_moving<S: Strategy>(
+    house: House,
+    strategy: S,
+    case: impl AsyncFn(House, S::Value) -> (House, TestCaseResult),
+) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let place = RefCell::new(Some(house));
+    let mut runner = TestRunner::new(Config { failure_persistence: None, ..Config::with_cases(cases()) });
+    let tried = runner.run(&strategy, |value| {
+        let house = place.take().expect("the last case gave it back");
+        let (house, result) = runtime.block_on(case(house, value));
+        place.replace(Some(house));
+        result
+    });
+    tried.unwrap_or_else(|failure| panic!("{failure}"));
+}
+
+/// A hundred cases, or more by `PROPTEST_CASES`.
+fn cases() -> u32 {
+    let asked = std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok());
+    asked.unwrap_or(100).max(100)
+}
+
+/// What people say: any letters, some line breaks, never blank.
+fn said() -> impl Strategy<Value = String> {
+    prop_oneof!["\\PC{1,40}", "[a-zé \n\t?]{1,40}"].prop_filter("says something", |text| !text.trim().is_empty())
+}
+
+fn user() -> impl Strategy<Value = String> {
+    "\\PC{1,20}".prop_filter("is an id", |text| !text.trim().is_empty())
+}
+
+fn metadata() -> impl Strategy<Value = Value> {
+    let value = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i32>().prop_map(Value::from),
+        "\\PC{0,12}".prop_map(Value::from)
+    ];
+    prop::collection::btree_map("[a-z_]{1,8}", value, 0..4).prop_map(|map| json!(map))
+}
+
+async fn new_session(house: &House, ask: impl Fn(Ask<'_>) -> Ask<'_>, body: Value) -> String {
+    let made = ask(house.post("/api/v1/sessions")).json(body).await.expect(201);
+    made["id"].as_str().expect("an id").to_owned()
+}
+
+fn turns_of(session: &str) -> String {
+    format!("/api/v1/sessions/{session}/turns")
+}
+
+fn a_day() -> House {
+    House::plan().setting(|settings| settings.ttl = "24h".parse::<Ttl>().expect("a period")).open()
+}
+
+/// B-P1: every stored turn comes back with all its fields.
+#[test]
+fn b_p1_turn_storage_completeness() {
+    let strategy = (user(), said(), said(), metadata());
+    for_all(House::open(), strategy, async |house, (user, query, response, metadata)| {
+        let session = new_session(house, |ask| ask, json!({ "user_id": user })).await;
+        let body = json!({"user_id": user, "query": query, "response": response, "metadata": metadata});
+        house.post(&turns_of(&session)).json(body).await.expect(201);
+        let list = house.get(&format!("{}?user_id={}", turns_of(&session), encoded(&user))).send().await.expect(200);
+        let turn = &list["turns"][0];
+        prop_assert_eq!(list["turns"].as_array().map(Vec::len), Some(1));
+        prop_assert_eq!(&turn["session_id"], &json!(session));
+        prop_assert_eq!(&turn["user_id"], &json!(user));
+        prop_assert_eq!(&turn["query_text"], &json!(query));
+        prop_assert_eq!(&turn["response_text"], &json!(response));
+        prop_assert_eq!(&turn["turn_number"], &json!(1));
+        prop_assert_eq!(&turn["metadata"], &metadata);
+        prop_assert!(turn["created_at"].as_str().is_some_and(|time| time.starts_with("2026-01-01T")));
+        prop_assert!(turn["id"].as_str().is_some_and(|id| id.len() == 36));
+        Ok(())
+    });
+}
+
+/// B-P2: session ids are unique UUIDs and are in every answer.
+#[test]
+fn b_p2_session_id_uniqueness_and_format() {
+    let seen = Mutex::new(BTreeSet::new());
+    let house = House::plan().ids(RandomIds).open();
+    for_all(house, vec(any::<bool>(), 1..6), async |house, by_chat: Vec<bool>| {
+        for by_chat in by_chat {
+            let id = if by_chat {
+                let answer = house.post("/chat").json(json!({"query": "hello"})).await;
+                let body = answer.expect(200);
+                prop_assert_eq!(&body["session_id"], &json!(answer.header("x-session-id")));
+                prop_assert_eq!(&body["metadata"]["session_id"], &body["session_id"]);
+                body["session_id"].as_str().expect("an id").to_owned()
+            } else {
+                new_session(house, |ask| ask, json!({})).await
+            };
+            let parsed = SessionId::parse(&id);
+            prop_assert_eq!(parsed.map(|parsed| parsed.as_uuid().get_version_num()), Some(4));
+            prop_assert_eq!(parsed.map(|parsed| parsed.to_string()), Some(id.clone()));
+            let turns = house.get(&turns_of(&id)).send().await.expect(200);
+            prop_assert!(turns["turns"].as_array().expect("a list").iter().all(|turn| turn["session_id"] == id));
+            prop_assert!(seen.lock().expect("not poisoned").insert(id), "an id came twice");
+        }
+        Ok(())
+    });
+}
+
+/// B-P3: a history holds the turns of its own session and no others, across users and tenants.
+#[test]
+fn b_p3_session_isolation() {
+    let owners = [("default", "ann"), ("default", "bob"), ("other", "ann")];
+    // Two sessions for each owner; the last two owners use the ids of the first.
+    let strategy = vec((0..owners.len(), 0..2_usize, said()), 1..10);
+    for_all(House::open(), strategy, async |house, writes: Vec<(usize, usize, String)>| {
+        let ids = [RandomIds.session().to_string(), RandomIds.session().to_string()];
+        for (tenant, user) in owners {
+            for id in &ids {
+                new_session(house, |ask| ask.header("x-tenant-id", tenant).user(user), json!({ "id": id })).await;
+            }
+        }
+        for (n, (owner, session, query)) in writes.iter().enumerate() {
+            let ask = house.post(&turns_of(&ids[*session]));
+            let ask = ask.header("x-tenant-id", owners[*owner].0).user(owners[*owner].1);
+            ask.json(json!({"query": query, "response": format!("answer {n}")})).await.expect(201);
+        }
+        for (owner, (tenant, user)) in owners.into_iter().enumerate() {
+            for (session, id) in ids.iter().enumerate() {
+                let ask = house.get(&turns_of(id)).header("x-tenant-id", tenant).user(user);
+                let page = ask.send().await.expect(200);
+                let found: Vec<&Value> =
+                    page["turns"].as_array().expect("a list").iter().map(|turn| &turn["response_text"]).collect();
+                let own = writes.iter().enumerate().filter(|(_, write)| (write.0, write.1) == (owner, session));
+                let expected: Vec<Value> = own.map(|(n, _)| json!(format!("answer {n}"))).collect();
+                prop_assert_eq!(found, expected.iter().collect::<Vec<_>>());
+            }
+        }
+        Ok(())
+    });
+}
+
+/// B-P4: an existing session is continued: same id, next number, and the model sees its last ten messages.
+#[test]
+fn b_p4_session_continuity() {
+    let strategy = (vec((said(), said()), 0..8), said());
+    for_all(House::open(), strategy, async |house, (past, question): (Vec<(String, String)>, String)| {
+        let session = new_session(house, |ask| ask, json!({})).await;
+        for (query, response) in &past {
+            house.post(&turns_of(&session)).json(json!({"query": query, "response": response})).await.expect(201);
+        }
+        let answer = house.post("/chat").session(&session).json(json!({ "query": question })).await;
+        let body = answer.expect(200);
+        prop_assert_eq!(answer.header("x-session-id"), session.as_str());
+        prop_assert_eq!(&body["session_id"], &json!(session));
+        prop_assert_eq!(&body["metadata"]["turn_number"], &json!(past.len() + 1));
+        let said: Vec<&String> = past.iter().flat_map(|(query, response)| [query, response]).collect();
+        let expected = &said[said.len().saturating_sub(10)..];
+        let prompt = house.model.shown().pop().expect("asked").messages;
+        let shown: Vec<&str> = prompt[1..prompt.len() - 1].iter().filter_map(|m| m["content"].as_str()).collect();
+        prop_assert_eq!(shown, expected);
+        prop_assert_eq!(&body["metadata"]["messages_in_context"], &json!(expected.len()));
+        prop_assert_eq!(&prompt[prompt.len() - 1]["content"], &json!(question));
+        Ok(())
+    });
+}
+
+/// Anything a client may put where a session id belongs.
+fn no_session() -> impl Strategy<Value = Value> {
+    let uuid = any::<u128>().prop_map(|bits| json!(uuid::Uuid::from_u128(bits).to_string()));
+    let nearly = (any::<u128>(), 0..36_usize, "\\PC").prop_map(|(bits, at, other)| {
+        let mut text: String = uuid::Uuid::from_u128(bits).to_string();
+        text.replace_range(at..=at, &other);
+        json!(text)
+    });
+    let simple = any::<u128>().prop_map(|bits| json!(uuid::Uuid::from_u128(bits).simple().to_string()));
+    prop_oneof![
+        3 => "\\PC{0,50}".prop_map(Value::from),
+        2 => nearly,
+        1 => uuid,
+        1 => simple,
+        1 => any::<i64>().prop_map(Value::from),
+        1 => any::<bool>().prop_map(Value::from),
+        1 => Just(Value::Null),
+        1 => Just(json!([1, "x"])),
+        1 => Just(json!({"id": "x"})),
+        1 => Just(json!("a\u{0}b")),
+    ]
+}
+
+/// B-P5: an unusable session id in the body begins a new conversation, without an error.
+#[test]
+fn b_p5_invalid_session_handling() {
+    for_all(House::open(), (no_session(), said()), async |house, (session, query)| {
+        let answer = house.post("/chat").json(json!({"query": query, "session_id": session})).await;
+        let body = answer.expect(200);
+        prop_assert_eq!(&body["error"], &Value::Null);
+        prop_assert_eq!(&body["metadata"]["turn_number"], &json!(1));
+        prop_assert_eq!(&body["metadata"]["messages_in_context"], &json!(0));
+        let id = body["session_id"].as_str().expect("an id");
+        prop_assert!(SessionId::parse(id).is_some());
+        prop_assert_eq!(house.turns(id).await.len(), 1);
+        Ok(())
+    });
+}
+
+/// B-P6: after a cleanup what is older than a day is gone and what is younger is there.
+#[test]
+fn b_p6_ttl_enforcement() {
+    const DAY: i64 = 86_400;
+    let age = prop_oneof![DAY - 5..=DAY + 5, 0..3 * DAY];
+    for_all(a_day(), vec(age, 1..8), async |house, ages: Vec<i64>| {
+        let session = new_session(house, |ask| ask, json!({})).await;
+        let now = house.clock.reading().wall;
+        for age in &ages {
+            let at = now - SignedDuration::from_secs(*age);
+            let body = json!({"query": format!("{age}"), "response": "a", "created_at": at.to_string()});
+            house.post(&turns_of(&session)).json(body).await.expect(201);
+        }
+        let report = house.post("/api/v1/cleanup").send().await.expect(200);
+        prop_assert_eq!(&report["errors"], &json!([]));
+        let young: Vec<String> = ages.iter().filter(|age| **age < DAY).map(ToString::to_string).collect();
+        prop_assert_eq!(&report["turns_deleted"], &json!(ages.len() - young.len()));
+        prop_assert_eq!(&report["sessions_deleted"], &json!(u64::from(young.is_empty())));
+        let page = house.get(&turns_of(&session)).send().await;
+        let left: Vec<Value> = match page.status {
+            404 => Vec::new(),
+            _ => {
+                page.expect(200)["turns"].as_array().expect("a list").iter().map(|t| t["query_text"].clone()).collect()
+            }
+        };
+        prop_assert_eq!(left, young);
+        // The next case must not find these turns grown old.
+        house.ask("DELETE", &format!("/api/v1/sessions/{session}")).send().await;
+        Ok(())
+    });
+}
+
+/// B-P7: whatever times turns bring along and however they are added, a history comes by number.
+#[test]
+fn b_p7_chronological_ordering() {
+    let strategy = (vec(0..2_000_000_000_i64, 1..12), 1..5_usize);
+    for_all(House::open(), strategy, async |house, (times, limit): (Vec<i64>, usize)| {
+        let session = new_session(house, |ask| ask, json!({})).await;
+        let add = async |n: usize| {
+            let at = jiff::Timestamp::from_second(times[n]).expect("a time");
+            let body = json!({"query": format!("{n}"), "response": "a", "created_at": at.to_string()});
+            house.post(&turns_of(&session)).json(body).await.expect(201)["turn_number"].as_u64().expect("a number")
+        };
+        let given = futures_util::future::join_all((0..times.len()).map(&add)).await;
+        let turns = house.pages(&format!("{}?limit={limit}", turns_of(&session)), "turns").await;
+        let numbers: Vec<u64> = turns.iter().map(|turn| turn["turn_number"].as_u64().expect("a number")).collect();
+        prop_assert_eq!(numbers, (1..=times.len() as u64).collect::<Vec<_>>());
+        for (n, number) in given.into_iter().enumerate() {
+            let turn = &turns[number as usize - 1];
+            prop_assert_eq!(&turn["query_text"], &json!(n.to_string()));
+            let at = jiff::Timestamp::from_second(times[n]).expect("a time");
+            prop_assert_eq!(&turn["created_at"], &json!(format!("{at:.6}")), "kept as given");
+        }
+        Ok(())
+    });
+}
+
+/// What may happen to a server within a day.
+#[derive(Debug, Clone)]
+enum Event {
+    Say(String),
+    Restart,
+    Wait { minutes: i64 },
+    CleanUp,
+}
+
+/// B-P10: within its day every turn is there, whatever happens to the server.
+#[test]
+fn b_p10_long_term_memory_persistence() {
+    let event = prop_oneof![
+        4 => said().prop_map(Event::Say),
+        2 => Just(Event::Restart),
+        2 => (1..120_i64).prop_map(|minutes| Event::Wait { minutes }),
+        1 => Just(Event::CleanUp),
+    ];
+    for_all_moving(a_day(), vec(event, 1..10), async |mut house, events: Vec<Event>| {
+        let session = RandomIds.session().to_string();
+        let mut said: Vec<String> = Vec::new();
+        for event in events {
+            match event {
+                Event::Say(query) => {
+                    house.chat(&session, &query).await;
+                    said.push(query);
+                }
+                Event::Restart => house = house.reopen().await,
+                // Ten of these are less than a day.
+                Event::Wait { minutes } => house.clock.advance(SignedDuration::from_mins(minutes)),
+                Event::CleanUp => drop(house.post("/api/v1/cleanup").send().await.expect(200)),
+            }
+        }
+        house = house.reopen().await;
+        let result = all_there(&house, &session, &said).await;
+        (house, result)
+    });
+}
+
+async fn all_there(house: &House, session: &str, said: &[String]) -> TestCaseResult {
+    let turns = if said.is_empty() { Vec::new() } else { house.turns(session).await };
+    prop_assert_eq!(turns.iter().map(|turn| turn["query_text"].clone()).collect::<Vec<_>>(), said);
+    prop_assert!(turns.iter().all(|turn| turn["status"] == "complete" && turn["response_text"] == "ok"));
+    Ok(())
+}
+
+/// What must not get into the database.
+#[derive(Debug, Clone)]
+enum Invalid {
+    BlankQuery(String),
+    BlankResponse(String),
+    NoMessages,
+    SameTurnTwice,
+    Number(i64),
+    NumberTaken,
+    Status(String),
+}
+
+fn invalid() -> impl Strategy<Value = Invalid> {
+    let blank = || "[ \t\r\n]{0,5}";
+    prop_oneof![
+        blank().prop_map(Invalid::BlankQuery),
+        blank().prop_map(Invalid::BlankResponse),
+        Just(Invalid::NoMessages),
+        Just(Invalid::SameTurnTwice),
+        (i64::MIN..=0).prop_map(Invalid::Number),
+        Just(Invalid::NumberTaken),
+        "[a-z]{0,8}"
+            .prop_filter("no status of ours", |word| !["pending", "complete", "partial", "failed"].contains(&&**word))
+            .prop_map(Invalid::Status),
+    ]
+}
+
+fn past(query: &str, response: &str) -> PastTurn {
+    PastTurn { query: query.into(), response: response.into(), metadata: Map::new(), created_at: None }
+}
+
+fn draft(house: &House, query: &str, response: &str) -> TurnDraft {
+    let at = house.clock.now();
+    let messages = vec![Message::new(Role::User, query, at), Message::new(Role::Assistant, response, at)];
+    TurnDraft { id: RandomIds.turn(at), messages, metadata: Map::new(), created_at: None }
+}
+
+/// B-P11: invalid data is refused at the door, by the store and by the database itself, and nothing of it is kept.
+#[test]
+fn b_p11_database_constraint_compliance() {
+    let house = House::open();
+    let db = rusqlite::Connection::open(house.data()).expect("a database");
+    let scope = Scope::new(Tenant::default(), User::anonymous());
+    for_all(house, invalid(), async |house, invalid| {
+        let id = RandomIds.session();
+        house.memory.create_session(&scope, Some(id), SessionSeed::default()).await.expect("made");
+        let kept = house.memory.add_turn(&scope, id, past("q", "a")).await.expect("valid");
+        let store = async |drafts| house.store.add_turns(&scope, id, SessionSeed::default(), drafts).await;
+        let row = |change: &str| {
+            let key = id.as_uuid().as_bytes();
+            db.execute(&format!("INSERT INTO turn SELECT {change} FROM turn JOIN session ON turn.session = session.key WHERE session.id = ?1"), [key])
+        };
+        // A row like the one that is there, with one thing changed.
+        let copy = |number: &str, status: &str, question: &str, answer: &str| {
+            row(&format!("NULL, turn.session, {number}, randomblob(16), '{status}', role, '{question}', '{answer}', extra, turn.metadata,
+                          turn.created_at, answered_at, checksum, expires_at"))
+        };
+        match &invalid {
+            Invalid::BlankQuery(blank) => {
+                let refused = house.memory.add_turn(&scope, id, past(blank, "a")).await;
+                prop_assert!(matches!(refused, Err(ReviewError::Text { .. })), "{:?}", refused);
+                // A good turn before the bad one is not kept either.
+                let refused = store(vec![draft(house, "q", "a"), draft(house, blank, "a")]).await;
+                prop_assert!(matches!(refused, Err(StoreError::Refused(_))), "{:?}", refused);
+                prop_assert!(copy("2", "complete", blank, "a").is_err());
+            }
+            Invalid::BlankResponse(blank) => {
+                let refused = house.memory.add_turn(&scope, id, past("q", blank)).await;
+                prop_assert!(matches!(refused, Err(ReviewError::Text { .. })), "{:?}", refused);
+                prop_assert!(copy("2", "complete", "q", blank).is_err());
+            }
+            Invalid::NoMessages => {
+                let refused = house.memory.add_messages(&scope, id, Vec::new()).await;
+                prop_assert!(matches!(refused, Err(ReviewError::Nothing)), "{:?}", refused);
+            }
+            Invalid::SameTurnTwice => {
+                let twice = TurnDraft { id: kept.id, ..draft(house, "again", "a") };
+                let refused = store(vec![twice]).await;
+                prop_assert!(matches!(refused, Err(StoreError::Refused(_))), "{:?}", refused);
+            }
+            Invalid::Number(number) => prop_assert!(copy(&number.to_string(), "complete", "q", "a").is_err()),
+            Invalid::NumberTaken => prop_assert!(copy("1", "complete", "q", "a").is_err()),
+            Invalid::Status(status) => prop_assert!(copy("2", status, "q", "a").is_err()),
+        }
+        prop_assert_eq!(house.turns(&id.to_string()).await.len(), 1, "nothing of it was kept");
+        prop_assert!(copy("2", "complete", "q", "a").is_ok(), "the same row without a mistake is accepted");
+        prop_assert_eq!(db.execute("DELETE FROM turn WHERE key = ?1", [db.last_insert_rowid()]), Ok(1));
+        let next = house.memory.add_turn(&scope, id, past("q", "a")).await.expect("valid");
+        prop_assert_eq!(next.number, 2, "a refused turn takes no number");
+        Ok(())
+    });
+}
+
+/// What the log says, as text.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    fn take(&self) -> String {
+        String::from_utf8(std::mem::take(&mut *self.0.lock().expect("not poisoned"))).expect("text")
+    }
+}
+
+impl Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().expect("not poisoned").write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A failing operation: the request, what the log calls it, and the status a client gets.
+fn operation(house: &House, n: usize, session: &str, user: &str) -> (Vec<&'static str>, impl Future<Output = u16>) {
+    let of = format!("/api/v1/sessions/{session}");
+    let turn = json!({"query": "secret words", "response": "secret words"});
+    let messages = json!([{"role": "user", "content": "secret words"}]);
+    let (method, path, body, names): (_, _, _, &[&'static str]) = match n {
+        0 => ("POST", "/chat".into(), json!({"query": "secret words"}), &["read_history", "store_turn", "open_turn"]),
+        1 => ("POST", "/api/v1/sessions".into(), json!({ "id": session }), &["create_session"]),
+        2 => ("GET", of, Value::Null, &["read_session"]),
+        3 => ("PATCH", of, json!({"metadata": {"x": 1}}), &["update_session", "read_session"]),
+        4 => ("DELETE", of, Value::Null, &["delete_session"]),
+        5 => ("GET", of + "/turns", Value::Null, &["read_turns"]),
+        6 => ("POST", of + "/turns", turn, &["store_turn", "read_session"]),
+        7 => ("GET", of + "/messages", Value::Null, &["read_turns", "read_messages"]),
+        8 => ("POST", of + "/messages", messages, &["add_messages", "read_session"]),
+        _ => ("GET", of + "/context", Value::Null, &["read_history"]),
+    };
+    let asked = house.ask(method, &path).user(user).session(session).json(body);
+    (names.to_vec(), async { asked.await.status })
+}
+
+/// B-P12: every failure of the store is logged with session, user, operation and cause, and without the user's words.
+#[test]
+fn b_p12_error_logging_with_context() {
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt().json().with_writer(move || writer.clone()).finish();
+    // The runtime of these cases runs on this thread, so their log comes here and no other test's does.
+    let _listening = tracing::subscriber::set_default(subscriber);
+    let cause = select(vec![
+        StoreError::Full("no space left".into()),
+        StoreError::Disk("unplugged".into()),
+        StoreError::Refused("a rule of the database".into()),
+    ]);
+    let strategy = (0..10_usize, cause, "[a-z@.]{1,20}", any::<u128>());
+    for_all(House::open(), strategy, async |house, (n, cause, user, bits)| {
+        let session = SessionId::from_uuid(uuid::Uuid::from_u128(bits)).to_string();
+        house.flaky.fail(Some(cause.clone()));
+        log.take();
+        let (names, asked) = operation(house, n, &session, &user);
+        let status = asked.await;
+        let log = log.take();
+        house.flaky.fail(None);
+        house.store.flush().await;
+        prop_assert!(status >= 400 || n == 0, "only chat goes on: {} answered {}", n, status);
+        let told = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()).find(|line| {
+            let fields = &line["fields"];
+            fields["session.id"] == session
+                && fields["user.id"] == user
+                && names.iter().any(|name| fields["operation"] == *name)
+                && fields["error"].as_str().is_some_and(|error| error.contains(&cause.to_string()))
+                && matches!(line["level"].as_str(), Some("ERROR" | "WARN"))
+        });
+        prop_assert!(told.is_some(), "{:?} with {} is not in the log:\n{}", names, cause, log);
+        prop_assert!(!log.contains("secret words"), "the user's words are in the log:\n{}", log);
+        Ok(())
+    });
+}
