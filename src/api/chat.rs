@@ -86,19 +86,21 @@ pub(super) struct ChatMetadata {
            ("X-User-ID" = Option<String>, Header, description = "Who asks")),
     responses((status = 200, body = ChatResponse), (status = 400, body = ErrorView), (status = 502, body = ErrorView)))]
 pub(super) async fn chat(State(app): State<App>, headers: HeaderMap, body: Body) -> Result<Response, ApiError> {
-    let given = session_header(&headers)?;
+    // Every answer carries a session, errors too: the one that was named, else one that may be used next.
+    let given = session_header(&headers).map_err(|error| error.in_session(app.memory.new_session_id()))?;
+    let session = given.unwrap_or_else(|| app.memory.new_session_id());
     if given.is_none() && app.doors.require_session_header {
         let detail = "send X-Session-ID with a UUID of your choice (`require_session_header` is set)";
-        return Err(ApiError::bad_request("session_required", "X-Session-ID required", detail));
+        return Err(ApiError::bad_request("session_required", "X-Session-ID required", detail).in_session(session));
     }
-    let asked: ChatRequest = app.read_json(&headers, body).await?;
-    let session = given.or_else(|| asked.session_id.as_str().and_then(SessionId::parse));
-    // A new conversation gets its id here, because it may have to stand for its user.
-    let named = session.unwrap_or_else(|| app.memory.new_session_id());
-    let in_session = |error: ApiError| error.in_session(named);
-    let scope = app.scope(&headers, asked.user_id.as_deref(), Some(named)).map_err(in_session)?;
+    let asked: ChatRequest = app.read_json(&headers, body).await.map_err(|error| error.in_session(session))?;
+    let in_body = || asked.session_id.as_str().and_then(SessionId::parse);
+    // A new conversation has its id already, because it may have to stand for its user.
+    let session = given.or_else(in_body).unwrap_or(session);
+    let in_session = |error: ApiError| error.in_session(session);
+    let scope = app.scope(&headers, asked.user_id.as_deref(), Some(session)).map_err(in_session)?;
     let request = TurnRequest {
-        session: Some(named),
+        session: Some(session),
         seed: SessionSeed { metadata: came_by("chat", &headers), ttl: None },
         query: asked.query.clone(),
         role: asked.role,

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use recalld::id::SessionId;
 use recalld::model::ModelError;
 use recalld::model::scripted::Line;
 use serde_json::{Value, json};
@@ -102,6 +103,25 @@ async fn a_session_header_can_be_required() {
     let answer = house.post("/chat").json(json!({"query": "hello", "session_id": SESSION})).await;
     assert_eq!(answer.refusal(), (400, "session_required"));
     house.chat(SESSION, "hello").await;
+}
+
+/// C2: every answer carries a session, whatever went wrong; the one that was named, if one was.
+#[tokio::test]
+async fn every_answer_carries_a_session() {
+    let house = House::plan().setting(|settings| settings.query_chars_max = 10).open();
+    let bodies =
+        ["{}", "nonsense", r#"{"query": " "}"#, r#"{"query": "far too long"}"#, r#"{"query": "q", "user_id": "a\nb"}"#];
+    for body in bodies {
+        let named = house.post("/chat").session(SESSION).header("content-type", "application/json");
+        let answer = named.body(body.into()).await;
+        assert_eq!((answer.refusal().0 / 100, answer.header("x-session-id")), (4, SESSION), "{body}");
+        let unnamed = house.post("/chat").header("content-type", "application/json").body(body.into()).await;
+        assert!(SessionId::parse(unnamed.header("x-session-id")).is_some(), "{body}");
+    }
+    let invalid = house.post("/chat").session("nonsense").json(json!({"query": "q"})).await;
+    assert!(SessionId::parse(invalid.header("x-session-id")).is_some());
+    let in_body = json!({"query": "far too long", "session_id": SESSION});
+    assert_eq!(house.post("/chat").json(in_body).await.header("x-session-id"), SESSION);
 }
 
 /// B1: the body's session is used when there is no header, and only then.
