@@ -18,7 +18,7 @@ use super::identity::{SESSION_HEADER, session_header};
 use super::rest::came_by;
 use crate::id::{SessionId, TurnId};
 use crate::session::SessionSeed;
-use crate::turn::{Answer, RunningTurn, TurnEvent, TurnRequest};
+use crate::turn::{Answer, RunningTurn, TurnError, TurnEvent, TurnRequest};
 
 const TURN_HEADER: HeaderName = HeaderName::from_static("x-recalld-turn");
 const STATUS_HEADER: HeaderName = HeaderName::from_static("x-recalld-status");
@@ -107,7 +107,7 @@ pub(super) async fn chat(State(app): State<App>, headers: HeaderMap, body: Body)
         stream: asked.stream,
     };
     let running = app.memory.take_turn(&scope, request).map_err(|error| in_session(error.into()))?;
-    if asked.stream { Ok(streamed(asked.query, running)) } else { whole(asked.query, running).await }
+    if asked.stream { streamed(asked.query, running).await } else { whole(asked.query, running).await }
 }
 
 /// The answer in one piece.
@@ -125,19 +125,27 @@ async fn whole(query: String, running: RunningTurn) -> Result<Response, ApiError
     Ok(response)
 }
 
-/// The answer as it comes. `done` leaves after the turn is on disk.
-fn streamed(query: String, running: RunningTurn) -> Response {
+/// The answer as it comes. The head leaves with the first piece, so that what fails before it gets its
+/// status; `done` leaves after the turn is on disk.
+async fn streamed(query: String, mut running: RunningTurn) -> Result<Response, ApiError> {
     let (session, turn) = (running.session, running.turn);
-    let events = stream::unfold(running, move |mut running| {
+    let first = match running.next().await.unwrap_or(TurnEvent::Failed(TurnError::Stopping)) {
+        TurnEvent::Failed(error) => return Err(ApiError::from(error).in_session(session)),
+        event => event,
+    };
+    let events = stream::unfold((Some(first), running), move |(first, mut running)| {
         let query = query.clone();
         async move {
-            let event = running.next().await?;
+            let event = match first {
+                Some(event) => event,
+                None => running.next().await?,
+            };
             let frame = match event {
                 TurnEvent::Piece(text) => frame("delta", &serde_json::json!({ "text": text })),
                 TurnEvent::Done(answer) => frame("done", &view(query, session, turn, *answer)),
                 TurnEvent::Failed(error) => frame("error", &ApiError::from(error).view()),
             };
-            Some((Ok::<_, Infallible>(frame), running))
+            Some((Ok::<_, Infallible>(frame), (None, running)))
         }
     });
     let mut response = Body::from_stream(events).into_response();
@@ -145,7 +153,7 @@ fn streamed(query: String, running: RunningTurn) -> Response {
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     mark(&mut response, session, turn);
-    response
+    Ok(response)
 }
 
 fn frame(event: &str, data: &impl Serialize) -> Bytes {

@@ -113,6 +113,19 @@ async fn an_error_in_the_middle_is_an_event() {
     assert_eq!(house.turns(SESSION).await[0]["status"], "partial");
 }
 
+/// Section 9: what fails before the first piece has its status, with or without a stream.
+#[tokio::test]
+async fn an_error_before_the_first_piece_is_a_status() {
+    let house = House::plan().setting(|settings| settings.waiting_turns_max = 0).open();
+    let error = Some(ModelError::Silent(Duration::from_secs(9)));
+    house.model.then(Line { pieces: Vec::new(), error });
+    let answer = house.post("/chat").session(SESSION).json(question()).await;
+    assert_eq!((answer.refusal(), answer.header("x-session-id")), ((504, "model_timeout"), SESSION));
+    assert_eq!(house.turns(SESSION).await[0]["status"], "failed");
+    house.flaky.fail(Some(recalld::store::StoreError::Full("no space left".into())));
+    assert_eq!(house.post("/chat").session(SESSION).json(question()).await.refusal(), (507, "storage_full"));
+}
+
 async fn ended_turn(house: &House) -> Value {
     eventually("the turn has ended", async || {
         let turn = house.turns(SESSION).await.pop()?;
