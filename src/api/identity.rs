@@ -1,5 +1,7 @@
 //! Who is who: the one place where a request becomes a [`Scope`].
 
+use axum::extract::{FromRequestParts, Path};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName};
 
 use super::App;
@@ -34,8 +36,16 @@ pub(super) fn session_header(headers: &HeaderMap) -> Result<Option<SessionId>, A
 }
 
 /// The session in a path.
-pub(super) fn session_path(text: &str) -> Result<SessionId, ApiError> {
-    SessionId::parse(text).ok_or_else(ApiError::invalid_session)
+pub(super) struct SessionPath(pub(super) SessionId);
+
+impl<S: Send + Sync> FromRequestParts<S> for SessionPath {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        // What is not even text is no UUID either.
+        let text = Path::<String>::from_request_parts(parts, state).await.map_err(|_| ApiError::invalid_session())?;
+        SessionId::parse(&text).map(Self).ok_or_else(ApiError::invalid_session)
+    }
 }
 
 impl App {

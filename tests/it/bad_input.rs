@@ -71,7 +71,7 @@ fn deep(brackets: usize) -> String {
 /// Every case: what is sent, the status and the code it must get.
 fn cases() -> Vec<(Bad, u16, &'static str)> {
     let invalid_uuid =
-        ["nonsense", "550e8400e29b41d4a716446655440000", "%7B550e8400-e29b-41d4-a716-446655440000%7D", "~"];
+        ["nonsense", "550e8400e29b41d4a716446655440000", "%7B550e8400-e29b-41d4-a716-446655440000%7D", "~", "%FF"];
     let mut cases = Vec::new();
     for id in invalid_uuid {
         for (method, rest) in

@@ -1,7 +1,7 @@
 //! What the model would be shown.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::HeaderMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -9,7 +9,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::api::App;
 use crate::api::error::{ApiError, ErrorView};
-use crate::api::identity::session_path;
+use crate::api::identity::SessionPath;
 use crate::api::params::Params;
 
 /// For which question.
@@ -44,10 +44,9 @@ pub(in crate::api) struct Context {
 pub(in crate::api) async fn show(
     State(app): State<App>,
     headers: HeaderMap,
-    Path(id): Path<String>,
+    SessionPath(id): SessionPath,
     Params(query): Params<ContextQuery>,
 ) -> Result<Json<Context>, ApiError> {
-    let id = session_path(&id)?;
     let scope = app.scope(&headers, query.user_id.as_deref(), Some(id))?;
     let view = app.memory.context(&scope, id, query.query.as_deref()).await?;
     Ok(Json(Context {

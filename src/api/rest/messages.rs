@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 use super::{ListQuery, UserQuery, cursor};
 use crate::api::App;
 use crate::api::error::{ApiError, ErrorView};
-use crate::api::identity::session_path;
+use crate::api::identity::SessionPath;
 use crate::api::params::Params;
 use crate::api::view::{MessageView, TurnView};
 use crate::message::Message;
@@ -59,10 +59,9 @@ pub(in crate::api) struct Added {
 pub(in crate::api) async fn list(
     State(app): State<App>,
     headers: HeaderMap,
-    Path(id): Path<String>,
+    SessionPath(id): SessionPath,
     Params(query): Params<ListQuery>,
 ) -> Result<Json<Messages>, ApiError> {
-    let id = session_path(&id)?;
     let scope = app.scope(&headers, query.user_id.as_deref(), Some(id))?;
     let page = app.memory.messages(&scope, id, query.page()?).await?;
     let session = id.to_string();
@@ -77,11 +76,10 @@ pub(in crate::api) async fn list(
 pub(in crate::api) async fn add(
     State(app): State<App>,
     headers: HeaderMap,
-    Path(id): Path<String>,
+    SessionPath(id): SessionPath,
     Params(query): Params<UserQuery>,
     body: Body,
 ) -> Result<(StatusCode, Json<Added>), ApiError> {
-    let id = session_path(&id)?;
     let new: Vec<NewMessage> = app.read_json(&headers, body).await?;
     let scope = app.scope(&headers, query.user_id.as_deref(), Some(id))?;
     let messages = new.into_iter().enumerate().map(read).collect::<Result<_, _>>()?;

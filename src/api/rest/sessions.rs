@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 use super::{ListQuery, UserQuery, came_by, cursor};
 use crate::api::App;
 use crate::api::error::{ApiError, ErrorView};
-use crate::api::identity::session_path;
+use crate::api::identity::SessionPath;
 use crate::api::params::Params;
 use crate::api::view::SessionView;
 use crate::id::SessionId;
@@ -100,10 +100,9 @@ pub(in crate::api) async fn create(
 pub(in crate::api) async fn show(
     State(app): State<App>,
     headers: HeaderMap,
-    Path(id): Path<String>,
+    SessionPath(id): SessionPath,
     Params(query): Params<UserQuery>,
 ) -> Result<Json<SessionView>, ApiError> {
-    let id = session_path(&id)?;
     let scope = app.scope(&headers, query.user_id.as_deref(), Some(id))?;
     let session = app.memory.session(&scope, id).await?;
     Ok(Json(SessionView::of(session, &scope, app.memory.settings().ttl)))
@@ -115,10 +114,9 @@ pub(in crate::api) async fn show(
 pub(in crate::api) async fn update(
     State(app): State<App>,
     headers: HeaderMap,
-    Path(id): Path<String>,
+    SessionPath(id): SessionPath,
     body: Body,
 ) -> Result<Json<SessionView>, ApiError> {
-    let id = session_path(&id)?;
     let change: SessionChange = app.read_json(&headers, body).await?;
     let scope = app.scope(&headers, change.user_id.as_deref(), Some(id))?;
     let patch = SessionPatch { metadata: change.metadata, ttl: change.ttl };
@@ -132,10 +130,9 @@ pub(in crate::api) async fn update(
 pub(in crate::api) async fn delete(
     State(app): State<App>,
     headers: HeaderMap,
-    Path(id): Path<String>,
+    SessionPath(id): SessionPath,
     Params(query): Params<UserQuery>,
 ) -> Result<Json<Deleted>, ApiError> {
-    let id = session_path(&id)?;
     let scope = app.scope(&headers, query.user_id.as_deref(), Some(id))?;
     let turns_deleted = app.memory.delete_session(&scope, id).await?;
     Ok(Json(Deleted { turns_deleted }))

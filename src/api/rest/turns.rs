@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 use super::{ListQuery, cursor};
 use crate::api::App;
 use crate::api::error::{ApiError, ErrorView};
-use crate::api::identity::session_path;
+use crate::api::identity::SessionPath;
 use crate::api::params::Params;
 use crate::api::view::TurnView;
 use crate::review::PastTurn;
@@ -47,10 +47,9 @@ pub(in crate::api) struct Turns {
 pub(in crate::api) async fn list(
     State(app): State<App>,
     headers: HeaderMap,
-    Path(id): Path<String>,
+    SessionPath(id): SessionPath,
     Params(query): Params<ListQuery>,
 ) -> Result<Json<Turns>, ApiError> {
-    let id = session_path(&id)?;
     let scope = app.scope(&headers, query.user_id.as_deref(), Some(id))?;
     let page = app.memory.turns(&scope, id, query.page()?).await?;
     let turns = page.items.into_iter().map(|turn| TurnView::of(turn, &scope)).collect();
@@ -63,10 +62,9 @@ pub(in crate::api) async fn list(
 pub(in crate::api) async fn add(
     State(app): State<App>,
     headers: HeaderMap,
-    Path(id): Path<String>,
+    SessionPath(id): SessionPath,
     body: Body,
 ) -> Result<(StatusCode, Json<TurnView>), ApiError> {
-    let id = session_path(&id)?;
     let new: NewTurn = app.read_json(&headers, body).await?;
     let scope = app.scope(&headers, new.user_id.as_deref(), Some(id))?;
     let NewTurn { query, response, metadata, created_at, .. } = new;
