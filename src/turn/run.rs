@@ -238,7 +238,9 @@ impl Run {
     }
 
     fn stopped(&self, stop: Stop) -> TurnError {
-        self.memory.meters().model_failures.one();
+        if !matches!(stop, Stop::ClientGone) {
+            self.memory.meters().model_failures.one();
+        }
         warn!(session.id = %self.session, user.id = %self.scope.user(), operation = "ask_model", error = %stop.reason(),
               "Turn `{}` has no whole answer: {}", self.turn, stop.reason());
         match stop {

@@ -147,6 +147,7 @@ async fn a_client_that_leaves_mid_stream_leaves_a_partial_turn() {
     let turn = ended_turn(&house).await;
     assert_eq!((&turn["status"], &turn["response_text"]), (&json!("partial"), &json!("You need ")));
     assert_eq!(turn["metadata"]["reason"], "the client left before the answer was complete");
+    assert_eq!(house.metric("recalld_model_failures_total").await, 0, "the model did nothing wrong");
 }
 
 /// The same without a stream: a request that is given up ends its turn properly.
