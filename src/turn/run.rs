@@ -144,7 +144,7 @@ impl Run {
 
     /// Hears the model out, passing pieces on as they come.
     async fn listen(&self, mut pieces: Pieces) -> Heard {
-        let mut text = String::new();
+        let (mut text, mut chars) = (String::new(), 0);
         let chars_max = self.memory.settings.answer_chars_max;
         let ending = loop {
             let piece = tokio::select! {
@@ -153,8 +153,8 @@ impl Run {
             };
             match piece {
                 Some(Ok(Piece::Text(more))) => {
-                    // Bytes bound characters from above: an endless answer is cut off either way.
-                    if text.len() + more.len() > chars_max * 4 {
+                    chars += more.chars().count();
+                    if chars > chars_max {
                         break Err(Stop::Endless(chars_max));
                     }
                     text.push_str(&more);

@@ -223,6 +223,19 @@ async fn a_broken_answer_leaves_a_partial_turn() {
     assert_eq!(last_prompt(&house)[1..], ["What do I need?", "You need a hel", "And?"]);
 }
 
+/// An answer may be as long as the setting says and no longer; what came before the bound is kept.
+#[tokio::test]
+async fn an_answer_is_cut_off_at_its_bound() {
+    let house = House::plan().setting(|settings| settings.answer_chars_max = 10).open();
+    house.model.then(Line { pieces: vec!["één ".into(), "twee".into(), " ×".into()], error: None });
+    assert_eq!(house.chat(SESSION, "Count.").await["answer"], "één twee ×");
+    house.model.then(Line { pieces: vec!["één ".into(), "twee".into(), " ×!".into()], error: None });
+    let answer = house.post("/chat").session(SESSION).json(json!({"query": "Go on."})).await;
+    check_failure(&answer, (502, "answer_too_long"));
+    let turn = &house.turns(SESSION).await[1];
+    assert_eq!((&turn["status"], &turn["response_text"]), (&json!("partial"), &json!("één twee")));
+}
+
 /// An empty answer is what the model said: relayed, and of no use later.
 #[tokio::test]
 async fn an_empty_answer_is_relayed_and_not_remembered() {
