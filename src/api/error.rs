@@ -77,6 +77,9 @@ impl IntoResponse for ApiError {
         if let Some(session) = self.session.and_then(|session| value(session.to_string())) {
             headers.insert(SESSION_HEADER, session);
         }
+        if self.status == StatusCode::UNAUTHORIZED {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
         if let Some(after) = self.retry_after.and_then(value) {
             headers.insert(header::RETRY_AFTER, after);
         }

@@ -24,6 +24,7 @@ async fn a_key_opens_the_doors() {
     let house = keyed();
     let refused = (401, "unauthorized".to_owned());
     assert_eq!(chat(house.post("/chat")).await, refused);
+    assert_eq!(house.get("/metrics").send().await.header("www-authenticate"), "Bearer");
     for wrong in ["", "rk_0123456789abcdeF", "rk_0123456789abcde", "rk_0123456789abcdef0"] {
         assert_eq!(chat(house.post("/chat").header("x-api-key", wrong)).await, refused, "{wrong}");
         assert_eq!(chat(house.post("/chat").header("authorization", &format!("Bearer {wrong}"))).await, refused);
