@@ -189,11 +189,10 @@ impl Memory {
         id: SessionId,
         messages: Vec<AddedMessage>,
     ) -> Result<Vec<Turn>, ReviewError> {
-        let count = messages.len();
-        match count {
+        match messages.len() {
             0 => return Err(ReviewError::Nothing),
-            TURN_MESSAGES_MAX.. => return Err(ReviewError::TooMany { count }),
-            _ => {}
+            1..=TURN_MESSAGES_MAX => {}
+            count => return Err(ReviewError::TooMany { count }),
         }
         for (n, added) in messages.iter().enumerate() {
             self.check_message(n, &added.message)?;

@@ -231,6 +231,17 @@ async fn texts_at_their_bounds_are_taken() {
     assert_eq!(limit.expect(200)["turns"].as_array().map(Vec::len), Some(2));
 }
 
+/// Section 9: a thousand messages at once, and not one more.
+#[tokio::test]
+async fn as_many_messages_as_promised_are_taken_at_once() {
+    let house = House::open();
+    house.chat(SESSION, "hello").await;
+    let many = |count: usize| (0..count).map(|n| json!({"role": "user", "content": n.to_string()})).collect::<Value>();
+    assert_eq!(messages(many(1_001)).send(&house).await.refusal(), (413, "too_many_messages"));
+    messages(many(1_000)).send(&house).await.expect(201);
+    assert_eq!(house.turns(SESSION).await.len(), 1_001);
+}
+
 /// P8: a hundred thousand brackets cost nobody their stack.
 #[tokio::test]
 async fn deep_json_is_refused() {
