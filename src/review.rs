@@ -128,6 +128,9 @@ impl Memory {
         patch: SessionPatch,
     ) -> Result<Session, ReviewError> {
         self.check_metadata(&patch.metadata)?;
+        // Many small changes must not add up to what one large change may not be.
+        let session = self.session(scope, id).await?;
+        self.check_metadata(&patch.applied_to(&session.metadata))?;
         let changed = self.parts.store.update_session(scope, id, patch).await;
         self.told(scope, Some(id), "update_session", changed)?.ok_or(ReviewError::UnknownSession(id))
     }

@@ -97,6 +97,20 @@ pub struct SessionPatch {
     pub ttl: Option<Ttl>,
 }
 
+impl SessionPatch {
+    /// A session's metadata after the change.
+    pub fn applied_to(&self, metadata: &Map<String, Value>) -> Map<String, Value> {
+        let mut changed = metadata.clone();
+        for (name, value) in &self.metadata {
+            match value {
+                Value::Null => changed.remove(name),
+                value => changed.insert(name.clone(), value.clone()),
+            };
+        }
+        changed
+    }
+}
+
 /// How far a turn has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

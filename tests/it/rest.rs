@@ -94,6 +94,19 @@ async fn a_session_is_changed() {
     assert_eq!(house.get(&of(SESSION, "")).send().await.expect(200)["ttl"], "never");
 }
 
+/// Metadata stays within its bound however many changes are made, and can be made smaller again.
+#[tokio::test]
+async fn changes_do_not_add_up_beyond_the_bound() {
+    let house = House::plan().setting(|settings| settings.metadata_bytes_max = 1_024).open();
+    make(&house, json!({"id": SESSION})).await;
+    let change =
+        async |metadata: Value| house.ask("PATCH", &of(SESSION, "")).json(json!({ "metadata": metadata })).await;
+    change(json!({"a": "x".repeat(600)})).await.expect(200);
+    assert_eq!(change(json!({"b": "x".repeat(600)})).await.refusal(), (413, "metadata_too_large"));
+    change(json!({"a": "short", "b": "x".repeat(600)})).await.expect(200);
+    assert_eq!(change(json!({"b": null})).await.expect(200)["metadata"], json!({"created_via": "api", "a": "short"}));
+}
+
 /// B2: deleting says how many turns went; afterwards nothing is there, and numbers begin again.
 #[tokio::test]
 async fn a_session_is_deleted() {
