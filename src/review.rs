@@ -89,6 +89,9 @@ pub struct ContextView {
     pub text: String,
 }
 
+/// Longest name of a speaker, in characters.
+const NAME_CHARS_MAX: usize = 128;
+
 impl Memory {
     /// Makes a session; `None` lets the memory choose its id.
     pub async fn create_session(
@@ -214,6 +217,9 @@ impl Memory {
         // What is more than text may have no text at all: an image, a tool call.
         if !(message.says_something() && message.text.is_empty()) {
             self.check(&format!("content of message {n}"), &message.text, chars_max)?;
+        }
+        if let Some(name) = &message.name {
+            self.check(&format!("name of message {n}"), name, NAME_CHARS_MAX)?;
         }
         self.check_metadata(&message.metadata)
     }

@@ -157,6 +157,9 @@ fn cases() -> Vec<(Bad, u16, &'static str)> {
         (messages(json!([{"role": "user"}])), 400, "blank_text"),
         (messages(json!([{"role": "user", "content": []}])), 400, "blank_text"),
         (messages(json!([{"role": "user", "content": "fine"}, {"role": "user", "content": " "}])), 400, "blank_text"),
+        (messages(json!([{"role": "user", "name": "a\u{1b}[31m", "content": "q"}])), 400, "control_character"),
+        (messages(json!([{"role": "user", "name": long(129), "content": "q"}])), 413, "text_too_long"),
+        (messages(json!([{"role": "user", "name": " ", "content": "q"}])), 400, "blank_text"),
         // Metadata.
         (bad("POST", "/api/v1/sessions").json(json!({"metadata": {"x": long(600)}})), 413, "metadata_too_large"),
         (bad("PATCH", session("")).json(json!({"metadata": {"x": long(600)}})), 413, "metadata_too_large"),
