@@ -1,12 +1,13 @@
 //! The HTTP doors. They translate, and call [`Memory`]; all routes are on this page.
 //!
 //! Reading order: the routes here, `guard` (who may come in), `identity` (who is who), then the doors:
-//! `chat`, `rest`, `system`. `error` alone knows status codes, `body` how a body is read, `server` how
-//! connections are served.
+//! `chat`, `rest`, `system`. `error` alone knows status codes, `body` how a body is read, `server` and
+//! `greeting` how connections are served.
 
 mod body;
 mod chat;
 mod error;
+mod greeting;
 mod guard;
 mod identity;
 mod measure;

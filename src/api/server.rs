@@ -11,9 +11,11 @@ use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tracing::{debug, warn};
+
+use super::greeting::Greeting;
 
 /// How connections are served.
 #[derive(Debug, Clone, Copy)]
@@ -30,25 +32,24 @@ pub struct ServerLimits {
 
 /// Serves until `stop` is ready, then finishes what was accepted, within its time.
 pub async fn serve(listener: TcpListener, router: Router, limits: ServerLimits, stop: impl Future<Output = ()>) {
+    // A client beyond the bound waits in the system's queue until another one leaves.
     let places = Arc::new(Semaphore::new(limits.connections_max));
     let graceful = GracefulShutdown::new();
     let builder = Arc::new(builder(&limits));
     let mut connections = JoinSet::new();
     let mut stop = std::pin::pin!(stop);
     loop {
-        let place = Arc::clone(&places).acquire_owned();
-        let accepted = tokio::select! {
+        let (place, accepted) = tokio::select! {
             () = &mut stop => break,
-            stream = accept(&listener) => stream,
+            admitted = admit(&listener, &places) => admitted,
             // Ended connections are taken note of, so that the set does not grow.
             Some(_) = connections.join_next(), if !connections.is_empty() => continue,
         };
         let service = TowerToHyperService::new(router.clone());
-        let connection = builder.serve_connection_with_upgrades(TokioIo::new(accepted), service).into_owned();
-        let connection = graceful.watch(connection);
+        let stream = TokioIo::new(Greeting::within(limits.header_timeout, accepted));
+        let connection = graceful.watch(builder.serve_connection_with_upgrades(stream, service).into_owned());
         connections.spawn(async move {
-            // Beyond the bound a connection waits unread until another one ends.
-            let _place = place.await;
+            let _place = place;
             if let Err(error) = connection.await {
                 debug!(error = %error, "A connection ended early: {error}");
             }
@@ -74,6 +75,12 @@ fn builder(limits: &ServerLimits) -> Builder<TokioExecutor> {
         .max_header_list_size(u32::try_from(limits.header_bytes_max).unwrap_or(u32::MAX))
         .keep_alive_interval(Duration::from_secs(30));
     builder
+}
+
+/// The next connection, once there is a place for it.
+async fn admit(listener: &TcpListener, places: &Arc<Semaphore>) -> (OwnedSemaphorePermit, TcpStream) {
+    let place = Arc::clone(places).acquire_owned().await.expect("nobody closes the places");
+    (place, accept(listener).await)
 }
 
 /// The next connection. Running out of descriptors is waited out, not died of.

@@ -6,6 +6,7 @@
 
 mod bad_input;
 mod chat;
+mod connections;
 mod flaky;
 mod guard;
 mod house;
