@@ -33,8 +33,11 @@ impl App {
             }
         };
         check_depth(&body)?;
-        serde_json::from_slice(&body)
-            .map_err(|error| ApiError::bad_request("invalid_json", "Invalid JSON", error.to_string()))
+        let invalid = |detail| ApiError::bad_request("invalid_json", "Invalid JSON", detail);
+        if body.is_empty() {
+            return Err(invalid("the body is empty, it must be a JSON value".to_owned()));
+        }
+        serde_json::from_slice(&body).map_err(|error| invalid(error.to_string()))
     }
 }
 
