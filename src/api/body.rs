@@ -1,6 +1,6 @@
 //! Reading a JSON body: bounded in size and time, with errors a person can act on.
 
-use axum::body::Body;
+use axum::body::{Body, HttpBody};
 use axum::http::{HeaderMap, StatusCode, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
@@ -17,6 +17,10 @@ impl App {
     pub(super) async fn read_json<T: DeserializeOwned>(&self, headers: &HeaderMap, body: Body) -> Result<T, ApiError> {
         check_content_type(headers)?;
         let bytes_max = self.doors.body_bytes_max;
+        // Whoever says beforehand that it is too much need not send it.
+        if body.size_hint().lower() > bytes_max as u64 {
+            return Err(too_large(bytes_max));
+        }
         let reading = Limited::new(body, bytes_max).collect();
         let body = match tokio::time::timeout(self.doors.body_timeout, reading).await {
             Ok(Ok(body)) => body.to_bytes(),
@@ -29,8 +33,11 @@ impl App {
             }
         };
         check_depth(&body)?;
-        serde_json::from_slice(&body)
-            .map_err(|error| ApiError::bad_request("invalid_json", "Invalid JSON", error.to_string()))
+        let invalid = |detail| ApiError::bad_request("invalid_json", "Invalid JSON", detail);
+        if body.is_empty() {
+            return Err(invalid("the body is empty, it must be a JSON value".to_owned()));
+        }
+        serde_json::from_slice(&body).map_err(|error| invalid(error.to_string()))
     }
 }
 

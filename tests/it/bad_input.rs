@@ -274,6 +274,13 @@ async fn the_deepest_json_that_is_taken_can_be_read() {
     assert_eq!(house.turns(SESSION).await.len(), 2);
 }
 
+/// An empty body is called that.
+#[tokio::test]
+async fn an_empty_body_is_called_empty() {
+    let answer = bad("POST", "/chat").send(&House::open()).await;
+    assert_eq!(answer.expect(400)["detail"], "the body is empty, it must be a JSON value");
+}
+
 /// P8: a body that stops arriving is given up on.
 #[tokio::test]
 async fn a_body_that_never_ends_is_given_up_on() {

@@ -51,6 +51,19 @@ fn clients_beyond_the_bound_wait_their_turn() {
     assert!(begun.elapsed() < Duration::from_secs(10));
 }
 
+/// A body that is announced as too large is refused before it is sent.
+#[test]
+fn a_body_announced_as_too_large_is_refused_at_once() {
+    let (_folder, server) = impatient("10");
+    let head = "POST /chat HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n";
+    let mut stream = say(&server, &format!("{head}content-length: 99999999\r\n\r\n{{"));
+    let begun = Instant::now();
+    let mut answer = [0; 12];
+    stream.read_exact(&mut answer).expect("an answer");
+    assert_eq!(&answer, b"HTTP/1.1 413");
+    assert!(begun.elapsed() < Duration::from_secs(5), "it waited for the body");
+}
+
 /// A head over the bound is refused, not read on.
 #[test]
 fn an_endless_head_is_refused() {
