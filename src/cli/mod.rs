@@ -22,6 +22,7 @@ mod chat;
 mod cleanup;
 mod completions;
 mod config;
+mod doctor;
 mod serve;
 mod sessions;
 
@@ -89,6 +90,8 @@ enum Command {
     Sessions(sessions::SessionsCommand),
     /// Remove what is older than its time to live, now.
     Cleanup,
+    /// Say what is well, what is not, and what to do about it.
+    Doctor(doctor::DoctorArgs),
     /// Look at the settings, check them, write a settings file.
     #[command(subcommand)]
     Config(config::ConfigCommand),
@@ -149,6 +152,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Ask(args)) => ask::ask(common, args),
         Some(Command::Sessions(command)) => sessions::sessions(common, command),
         Some(Command::Cleanup) => cleanup::cleanup(common),
+        Some(Command::Doctor(args)) => doctor::doctor(common, args),
         Some(Command::Config(command)) => config::config(common, command),
         Some(Command::Completions(args)) => completions::completions(args),
         None => help(),
