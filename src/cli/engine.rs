@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 
+use super::failure::Advised;
 use super::upstream::{Choice, Upstream, choose};
 use crate::api::App;
 use crate::clock::{Clock, SystemClock};
@@ -41,10 +42,12 @@ impl Engine {
     pub(super) async fn open(settings: &Settings) -> anyhow::Result<Self> {
         let data = settings.data_file(variable);
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
-        let (model, choice) = model(settings).await?;
+        let choice = choose(settings, variable).map_err(anyhow::Error::msg)?;
         let folder = Some(settings.templates_dir.as_path()).filter(|folder| !folder.as_os_str().is_empty());
         let templates = Templates::load(folder, &settings.language)?;
+        // Before any server is asked for its models: who finds the file in use should not wait for that.
         let sqlite = Arc::new(open_store(&data, &clock)?);
+        let (model, choice) = model(settings, choice).await?;
         let waiting = Arc::new(Waiting::new(Arc::clone(&sqlite), Arc::clone(&clock), settings.waiting()));
         let abandoned = waiting.fail_abandoned().await.context("cannot tidy up what the last run left")?;
         if abandoned > 0 {
@@ -64,17 +67,21 @@ fn open_store(data: &std::path::Path, clock: &Arc<dyn Clock>) -> anyhow::Result<
     let opened = Sqlite::open(data, Arc::clone(clock));
     opened.map_err(|error| {
         let hint = match &error {
-            StoreError::InUse { .. } => "stop it, or use another file with --data",
+            StoreError::InUse { holder, .. } if holder.url.is_some() => {
+                "stop that server, or use another file with --data"
+            }
+            StoreError::InUse { .. } => {
+                "end that process first, or name another file with --data; several can share a running `recalld serve`"
+            }
             StoreError::NotOurs { .. } => "name another file with --data; this one is left as it is",
             StoreError::CannotOpen { .. } => "check the folder's rights, or name another file with --data",
             _ => return error.into(),
         };
-        anyhow::Error::from(error).context(format!("cannot open the data file\nhint: {hint}\nbecause"))
+        Advised::new("cannot open the data file", hint, error).into()
     })
 }
 
-async fn model(settings: &Settings) -> anyhow::Result<(Arc<dyn ChatModel>, Choice)> {
-    let mut choice = choose(settings, variable).map_err(anyhow::Error::msg)?;
+async fn model(settings: &Settings, mut choice: Choice) -> anyhow::Result<(Arc<dyn ChatModel>, Choice)> {
     let Upstream::Server { url, key, model } = &mut choice.upstream else {
         return Ok((Arc::new(Builtin), choice));
     };

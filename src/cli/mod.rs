@@ -2,33 +2,55 @@
 //! server runs, in process when none does. So there is one way in, and it is the tested one.
 //!
 //! Reading order: the commands here, `engine` (a memory from settings), `upstream` (which model
-//! answers), `client` (the doors from the other side), then a file for each command.
+//! answers), `client` (the doors from the other side), `output` and `failure` (what is said), then a file
+//! for each command.
 
-mod bench;
+// Parts that commands share.
+mod client;
 mod engine;
-mod serve;
+mod failure;
+mod lines;
+mod logging;
+mod output;
+mod question;
+mod table;
 mod upstream;
+
+// Commands.
+mod ask;
+mod bench;
+mod chat;
+mod cleanup;
+mod completions;
+mod config;
+mod doctor;
+mod serve;
+mod sessions;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
+use anyhow::Context;
+use clap::{Args, CommandFactory, Parser, Subcommand};
+use tokio::runtime::Runtime;
 use toml::{Table, Value};
 
+use self::failure::{EXIT_CODES, Failure};
 use crate::config::{Loaded, load};
+use crate::id::SessionId;
 
 /// The memory of LLM applications.
 #[derive(Debug, Parser)]
-#[command(name = "recalld", version, about, propagate_version = true)]
+#[command(name = "recalld", version, about, propagate_version = true, after_help = EXIT_CODES)]
 struct Cli {
     #[command(flatten)]
     common: Common,
     #[command(subcommand)]
-    command: Command,
+    command: Option<Command>,
 }
 
 /// Flags of every command. Each setting has one where it is used often; all have a line in the file.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 struct Common {
     /// The settings file [default: recalld.toml in this folder, if there is one].
     #[arg(long, global = true, env = "RECALLD_CONFIG", value_name = "FILE")]
@@ -36,6 +58,12 @@ struct Common {
     /// The data file [default: recalld/recalld.db in your data folder].
     #[arg(long, global = true, value_name = "FILE")]
     data: Option<PathBuf>,
+    /// A running server to talk to [default: the one that has the data file, if any].
+    #[arg(long, global = true, env = "RECALLD_SERVER", value_name = "URL")]
+    server: Option<String>,
+    /// Whose memory it is about [default: nobody's in particular].
+    #[arg(long, global = true, env = "RECALLD_USER", value_name = "NAME")]
+    user: Option<String>,
     /// Who answers: a base URL ending in /v1, auto, ollama or builtin.
     #[arg(long, global = true, value_name = "URL|auto|ollama|builtin")]
     upstream: Option<String>,
@@ -54,11 +82,32 @@ struct Common {
 enum Command {
     /// Run the server.
     Serve(serve::ServeArgs),
+    /// Talk, at the terminal or through a pipe.
+    Chat(chat::ChatArgs),
+    /// Ask one question.
+    Ask(ask::AskArgs),
+    /// Look at conversations and remove them.
+    #[command(subcommand)]
+    Sessions(sessions::SessionsCommand),
+    /// Remove what is older than its time to live, now.
+    Cleanup,
+    /// Say what is well, what is not, and what to do about it.
+    Doctor(doctor::DoctorArgs),
+    /// Look at the settings, check them, write a settings file.
+    #[command(subcommand)]
+    Config(config::ConfigCommand),
+    /// Print what a shell needs to complete our commands.
+    Completions(completions::CompletionsArgs),
     /// Measure what it costs.
     Bench(bench::BenchArgs),
 }
 
 impl Common {
+    /// The server to talk to, if one is given; an empty variable is none.
+    fn server(&self) -> Option<&str> {
+        self.server.as_deref().filter(|server| !server.trim().is_empty())
+    }
+
     /// The settings in force, with `more` flags of the command.
     fn load(&self, more: impl IntoIterator<Item = (&'static str, Option<String>)>) -> anyhow::Result<Loaded> {
         let path = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
@@ -78,26 +127,69 @@ impl Common {
 
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
-    match run(cli) {
-        Ok(code) => code,
-        Err(error) => {
-            complain(&error);
-            ExitCode::FAILURE
-        }
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return explain(&error),
+    };
+    let json = cli.common.json;
+    run(cli).unwrap_or_else(|error| failure::complain(&error, json))
+}
+
+/// Help, the version, or what is wrong with the command line; that in JSON too, if it was asked for.
+fn explain(error: &clap::Error) -> ExitCode {
+    if error.use_stderr() && std::env::args_os().any(|argument| argument == "--json") {
+        let text = error.to_string();
+        let first = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
+        return failure::complain(&Failure::Usage(first.to_owned()).into(), true);
     }
+    // A reader that left early has seen enough.
+    let _ = error.print();
+    if error.use_stderr() { failure::USAGE.into() } else { ExitCode::SUCCESS }
 }
 
 fn run(cli: Cli) -> anyhow::Result<ExitCode> {
-    match cli.command {
-        Command::Serve(args) => serve::serve(&cli.common, &args),
-        Command::Bench(args) => bench::bench(&args, cli.common.json),
+    let common = &cli.common;
+    match &cli.command {
+        Some(Command::Serve(args)) => serve::serve(common, args),
+        Some(Command::Chat(args)) => chat::chat(common, args),
+        Some(Command::Ask(args)) => ask::ask(common, args),
+        Some(Command::Sessions(command)) => sessions::sessions(common, command),
+        Some(Command::Cleanup) => cleanup::cleanup(common),
+        Some(Command::Doctor(args)) => doctor::doctor(common, args),
+        Some(Command::Config(command)) => config::config(common, command),
+        Some(Command::Completions(args)) => completions::completions(args),
+        Some(Command::Bench(args)) => bench::bench(args, common.json),
+        None => help(),
     }
 }
 
-/// Tells the whole chain of causes.
-#[allow(clippy::print_stderr, reason = "this is where errors reach the terminal")]
-fn complain(error: &anyhow::Error) {
-    let chain: Vec<String> = error.chain().map(ToString::to_string).collect();
-    eprintln!("error: {}", chain.join(": "));
+fn help() -> anyhow::Result<ExitCode> {
+    output::say(Cli::command().render_help().to_string().trim_end())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The threads everything asynchronous runs on.
+fn runtime() -> anyhow::Result<Runtime> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")
+}
+
+/// Reads a session id from the command line.
+fn session_id(text: &str) -> Result<SessionId, String> {
+    SessionId::parse(text).ok_or_else(|| "a session id is a UUID; `recalld sessions list` shows them".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn an_empty_server_is_no_server() {
+        let with = |server: &str| Common { server: Some(server.into()), ..Common::default() };
+        assert_eq!((with(" ").server(), with("localhost:1").server()), (None, Some("localhost:1")));
+    }
 }

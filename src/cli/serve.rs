@@ -1,6 +1,5 @@
 //! `recalld serve`: the server.
 
-use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -8,14 +7,14 @@ use anyhow::Context;
 use clap::Args;
 use tokio::net::TcpListener;
 use tracing::info;
-use tracing_subscriber::EnvFilter;
 
-use super::Common;
 use super::engine::Engine;
+use super::failure::Advised;
 use super::upstream::Upstream;
+use super::{Common, logging, output};
 use crate::api::router;
 use crate::api::server::{ServerLimits, asked_to_stop, serve as serve_connections};
-use crate::config::{LogFormat, Settings};
+use crate::config::Settings;
 use crate::worker::Worker;
 
 /// Part of the shutdown time that is kept for writing what was cut short.
@@ -31,19 +30,16 @@ pub(super) struct ServeArgs {
 
 pub(super) fn serve(common: &Common, args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let settings = common.load([("listen", args.listen.clone())])?.settings;
-    start_logging(&settings)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
-    runtime.block_on(run(settings))?;
+    logging::start(&settings)?;
+    super::runtime()?.block_on(run(settings))?;
     Ok(ExitCode::SUCCESS)
 }
 
 async fn run(settings: Settings) -> anyhow::Result<()> {
     // The port first: a second server on the same port should say so before it touches any file.
-    let listener = TcpListener::bind(settings.listen).await.with_context(|| {
-        format!(
-            "cannot listen on {}\nhint: another server may run there; choose one with --listen\nbecause",
-            settings.listen
-        )
+    let listener = TcpListener::bind(settings.listen).await.map_err(|error| {
+        let hint = "another server may run there; choose another port with --listen 127.0.0.1:PORT";
+        Advised::new(format!("cannot listen on {}", settings.listen), hint, error)
     })?;
     let address = listener.local_addr().context("the listener has no address")?;
     let settings = Settings { listen: address, ..settings };
@@ -64,19 +60,7 @@ async fn run(settings: Settings) -> anyhow::Result<()> {
     engine.memory.close(CLOSING_TIME).await.context("the store did not close well")
 }
 
-fn start_logging(settings: &Settings) -> anyhow::Result<()> {
-    let filter = EnvFilter::try_new(&settings.log).context("`log` is not a valid filter")?;
-    let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours);
-    let started = match settings.log_format {
-        LogFormat::Text => logs.with_target(false).try_init(),
-        LogFormat::Json => logs.json().try_init(),
-    };
-    started.map_err(|error| anyhow::anyhow!("cannot start logging: {error}"))
-}
-
 /// What a newcomer needs to know, once.
-#[allow(clippy::print_stderr, reason = "the banner is for the person at the terminal")]
 fn greet(settings: &Settings, engine: &Engine) {
     let (name, why) = (engine.memory.model_name(), &engine.choice.why);
     let model = match &engine.choice.upstream {
@@ -92,7 +76,7 @@ fn greet(settings: &Settings, engine: &Engine) {
         false => "requests that name no user are remembered by session only; send X-User-ID",
     };
     let url = format!("http://{}", settings.listen);
-    eprintln!(
+    output::note(format!(
         "recalld {version}
   data    {data}
   url     {url}
@@ -105,5 +89,5 @@ Try it:
 ",
         version = env!("CARGO_PKG_VERSION"),
         data = engine.data.display(),
-    );
+    ));
 }

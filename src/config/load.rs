@@ -86,7 +86,7 @@ pub enum ConfigError {
 }
 
 /// Environment variables that look like settings and are not.
-const NOT_SETTINGS: [&str; 2] = ["RECALLD_CONFIG", "RECALLD_SERVER"];
+const NOT_SETTINGS: [&str; 4] = ["RECALLD_BIN", "RECALLD_CONFIG", "RECALLD_SERVER", "RECALLD_USER"];
 
 /// Loads settings from a file, the environment and flags. Without `file`, `recalld.toml` in the current
 /// folder is read if it exists.
@@ -96,8 +96,7 @@ pub fn load(
     flags: Table,
 ) -> Result<Loaded, ConfigError> {
     let mut layers = Layers::defaults();
-    let found = file.map(Path::to_owned).or_else(|| Some(PathBuf::from("recalld.toml")).filter(|path| path.exists()));
-    if let Some(path) = found {
+    if let Some(path) = file_in_use(file) {
         layers.add_file(&path)?;
     }
     for (name, text) in environment.filter(|(name, _)| is_setting(name)) {
@@ -109,6 +108,11 @@ pub fn load(
         layers.set(&setting, value, Origin::Flag)?;
     }
     layers.finish()
+}
+
+/// The settings file that is read: the given one, else `recalld.toml` in the current folder.
+pub fn file_in_use(given: Option<&Path>) -> Option<PathBuf> {
+    given.map(Path::to_owned).or_else(|| Some(PathBuf::from("recalld.toml")).filter(|path| path.exists()))
 }
 
 fn is_setting(variable: &str) -> bool {
@@ -214,7 +218,8 @@ mod tests {
     #[test]
     fn flags_win_over_environment_over_file_over_defaults() {
         let file = "context_messages = 4\nttl = \"24h\"\nmodel = \"from-file\"";
-        let environment = [("RECALLD_TTL", "48h"), ("RECALLD_MODEL", "from-env"), ("HOME", "/")];
+        let environment =
+            [("RECALLD_TTL", "48h"), ("RECALLD_MODEL", "from-env"), ("RECALLD_USER", "ann"), ("HOME", "/")];
         let loaded = with(file, &environment, "model = \"from-flag\"").expect("valid");
         let settings = &loaded.settings;
         assert_eq!(

@@ -5,7 +5,7 @@
 
 mod load;
 
-pub use load::{ConfigError, Loaded, Origin, load};
+pub use load::{ConfigError, Loaded, Origin, file_in_use, load};
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

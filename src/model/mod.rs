@@ -10,7 +10,7 @@ pub mod builtin;
 pub(crate) mod http;
 pub mod openai;
 pub mod scripted;
-mod sse;
+pub(crate) mod sse;
 
 use std::pin::Pin;
 use std::time::Duration;

@@ -14,7 +14,7 @@ pub mod sqlite;
 mod waiting;
 
 pub use page::{Page, PageRequest};
-pub use sqlite::Sqlite;
+pub use sqlite::{Inspection, Sqlite};
 pub use waiting::{Waiting, WaitingBounds};
 
 use std::path::PathBuf;

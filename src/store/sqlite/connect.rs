@@ -92,7 +92,7 @@ fn make_private(path: &Path) -> Result<(), StoreError> {
 }
 
 /// Answers the schema version of a file of ours, 0 for an empty one.
-fn check_ours(db: &Connection, path: &Path) -> Result<i64, StoreError> {
+pub(super) fn check_ours(db: &Connection, path: &Path) -> Result<i64, StoreError> {
     let read = |pragma: &str| db.query_row(&format!("PRAGMA {pragma}"), [], |row| row.get::<_, i64>(0));
     let not_ours = |reason: String| StoreError::NotOurs { path: path.into(), reason };
     let application = read("application_id").map_err(|error| opening(path, &error))?;

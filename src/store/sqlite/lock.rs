@@ -53,13 +53,20 @@ impl Lock {
 }
 
 /// Who holds a data file, as far as its lock file says.
-pub(crate) fn holder(data: &Path) -> Holder {
+fn holder(data: &Path) -> Holder {
     let mut text = String::new();
     let read = File::open(lock_path(data)).and_then(|mut file| file.read_to_string(&mut text));
     match read.ok().and_then(|_| serde_json::from_str::<Note>(&text).ok()) {
         Some(note) => Holder { pid: Some(note.pid), url: note.url },
         None => Holder::default(),
     }
+}
+
+/// Who holds a data file at this moment; `None` when nobody does.
+pub(super) fn held_by(data: &Path) -> Option<Holder> {
+    let file = File::open(lock_path(data)).ok()?;
+    // The lock is free again when `file` goes, at the end of this function.
+    matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)).then(|| holder(data))
 }
 
 fn lock_path(data: &Path) -> PathBuf {

@@ -1,10 +1,11 @@
 //! SQLite: the default store, one file and nothing else.
 //!
 //! Reading order: `schema.sql`, `connect` (opening a file), `writer` (group commit), `readers`, `row` (a
-//! turn as a row), then the statements: `session`, `turn`, `expire`.
+//! turn as a row), then the statements: `session`, `turn`, `expire`. `inspect` looks at a file from outside.
 
 mod connect;
 mod expire;
+mod inspect;
 mod lock;
 mod readers;
 mod row;
@@ -12,7 +13,7 @@ mod session;
 mod turn;
 mod writer;
 
-pub(crate) use lock::holder;
+pub use inspect::Inspection;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

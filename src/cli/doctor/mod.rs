@@ -1,0 +1,101 @@
+//! `recalld doctor`: what is well, what is not, and what to do about it.
+//!
+//! Reading order: the checks' shape here, `here` (this machine and its file), `there` (servers: ours and
+//! the model's).
+
+mod here;
+mod there;
+
+use std::process::ExitCode;
+
+use clap::Args;
+use serde::Serialize;
+
+use super::Common;
+use super::engine::variable;
+use super::output::{self, Colours, Tint};
+use crate::store::Sqlite;
+
+/// Flags of `doctor`.
+#[derive(Debug, Args)]
+pub(super) struct DoctorArgs {
+    /// Print only what is not well.
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Status {
+    Ok,
+    Warn,
+    Fail,
+}
+
+/// One thing that was looked at.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct Check {
+    check: &'static str,
+    status: Status,
+    /// What was found, and what to do when it is not well.
+    detail: String,
+}
+
+impl Check {
+    fn ok(check: &'static str, detail: impl Into<String>) -> Self {
+        Self { check, status: Status::Ok, detail: detail.into() }
+    }
+
+    fn warn(check: &'static str, detail: impl Into<String>) -> Self {
+        Self { check, status: Status::Warn, detail: detail.into() }
+    }
+
+    fn fail(check: &'static str, detail: impl Into<String>) -> Self {
+        Self { check, status: Status::Fail, detail: detail.into() }
+    }
+}
+
+pub(super) fn doctor(common: &Common, args: &DoctorArgs) -> anyhow::Result<ExitCode> {
+    let runtime = super::runtime()?;
+    let mut checks = runtime.block_on(examine(common));
+    let well = checks.iter().all(|check| check.status != Status::Fail);
+    checks.retain(|check| !args.quiet || check.status != Status::Ok);
+    if common.json {
+        output::json(&checks)?;
+    } else {
+        checks.iter().try_for_each(tell)?;
+    }
+    Ok(if well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+async fn examine(common: &Common) -> Vec<Check> {
+    let mut checks = vec![here::version()];
+    let loaded = match common.load([]) {
+        Ok(loaded) => loaded,
+        Err(error) => {
+            checks.push(Check::fail("settings", format!("{error:#}")));
+            return checks;
+        }
+    };
+    let settings = &loaded.settings;
+    let data = settings.data_file(variable);
+    let seen = Sqlite::inspect(&data);
+    checks.push(here::settings(common, settings));
+    checks.extend(here::data_file(&data, &seen));
+    let holder = seen.ok().flatten().and_then(|seen| seen.holder);
+    let (server, running) = there::server(common, settings, holder).await;
+    checks.extend(server);
+    checks.push(there::model(settings, running).await);
+    checks.extend([here::key(settings), here::users(settings), here::clock(&data)]);
+    checks
+}
+
+fn tell(check: &Check) -> anyhow::Result<()> {
+    let (mark, tint) = match check.status {
+        Status::Ok => ("ok  ", Tint::Green),
+        Status::Warn => ("warn", Tint::Yellow),
+        Status::Fail => ("FAIL", Tint::Red),
+    };
+    let mark = Colours::of(&std::io::stdout()).paint(tint, mark);
+    output::say(format!("{mark}  {:<9} {}", check.check, output::harmless(&check.detail)))
+}
