@@ -51,13 +51,14 @@
 //! | store | [`store`] |
 //! | rooms | [`session`] |
 //! | model | [`model`] |
-//! | ground | [`message`], [`scope`], [`clock`], [`id`], [`tokens`], [`period`], [`meter`] |
+//! | ground | [`message`], [`scope`], [`clock`], [`id`], [`tokens`], [`language`], [`period`], [`meter`] |
 
 pub mod api;
 pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod id;
+pub mod language;
 pub mod lifecycle;
 pub mod memory;
 pub mod message;

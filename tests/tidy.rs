@@ -13,7 +13,7 @@ const FLOORS: [&str; 7] = [
     "store",
     "clarify → knowledge → fact → episode → topic → session",
     "model",
-    "message, scope, job, clock, id, tokens, period, meter",
+    "message, scope, job, clock, id, tokens, language, period, meter",
 ];
 
 /// Arrows between neighbours that the lists above cannot say, each with its reason.

@@ -1,9 +1,10 @@
 //! What a client is told when something is wrong. The only place that knows status codes.
+//!
+//! Nothing is logged here: whoever met the failure has told the log for whom, where and why.
 
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
-use tracing::error;
 use utoipa::ToSchema;
 
 use super::identity::SESSION_HEADER;
@@ -66,10 +67,6 @@ impl ApiError {
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        if self.status.is_server_error() {
-            let (status, code) = (self.status.as_u16(), self.code);
-            error!(status, code, detail = %self.detail, "Answered {status} `{code}`: {}: {}", self.error, self.detail);
-        }
         let mut response = (self.status, axum::Json(self.view())).into_response();
         let headers = response.headers_mut();
         headers.insert(CODE_HEADER, HeaderValue::from_static(self.code));

@@ -49,10 +49,7 @@ impl Engine {
         let sqlite = Arc::new(open_store(&data, &clock)?);
         let (model, choice) = model(settings, choice).await?;
         let waiting = Arc::new(Waiting::new(Arc::clone(&sqlite), Arc::clone(&clock), settings.waiting()));
-        let abandoned = waiting.fail_abandoned().await.context("cannot tidy up what the last run left")?;
-        if abandoned > 0 {
-            tracing::warn!(turns = abandoned, "{abandoned} turns were left without an answer by the last run");
-        }
+        tidy_up(&*waiting).await?;
         let watch = Arc::new(ClockWatch::starting(clock.reading()));
         let store: Arc<dyn Store> = Arc::clone(&waiting) as _;
         let (ids, meters) = (Arc::new(RandomIds), Arc::new(Meters::default()));
@@ -61,6 +58,20 @@ impl Engine {
         let app = App::new(memory.clone(), Arc::clone(&watch), move || queue.waiting(), settings);
         Ok(Self { memory, app, sqlite, waiting, clock: watch, data, choice })
     }
+}
+
+/// Marks what the last run left unanswered. A full disk must not keep the server from starting: those turns
+/// are not shown to anybody as long as they are pending, and the next start tries again.
+async fn tidy_up(store: &dyn Store) -> anyhow::Result<()> {
+    match store.fail_abandoned().await {
+        Ok(0) => {}
+        Ok(turns) => tracing::warn!(turns, "{turns} turns were left without an answer by the last run"),
+        Err(error) if error.may_pass() => {
+            tracing::warn!(error = %error, "What the last run left unanswered cannot be marked as failed yet: {error}");
+        }
+        Err(error) => return Err(error).context("cannot tidy up what the last run left"),
+    }
+    Ok(())
 }
 
 fn open_store(data: &std::path::Path, clock: &Arc<dyn Clock>) -> anyhow::Result<Sqlite> {

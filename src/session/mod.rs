@@ -104,7 +104,7 @@ impl SessionPatch {
         let mut changed = metadata.clone();
         for (name, value) in &self.metadata {
             match value {
-                Value::Null => changed.remove(name),
+                Value::Null => changed.shift_remove(name),
                 value => changed.insert(name.clone(), value.clone()),
             };
         }

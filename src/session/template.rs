@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
+use crate::language;
 use crate::message::{Message, Role};
 
 /// The wording of one language.
@@ -149,19 +150,12 @@ impl Templates {
     /// The template for a conversation: the setting, else the language it is known to be in, else
     /// the one its words show, else English.
     pub fn choose(&self, known: Option<&str>, text: &str) -> &Template {
-        let found = || self.detect(text);
+        let found = || language::detect(text, self.by_language.keys().map(String::as_str));
         let code = self.fixed.as_deref().or_else(|| known.filter(|code| self.by_language.contains_key(*code)));
         code.or_else(found)
             .and_then(|code| self.by_language.get(code))
             .or_else(|| self.by_language.get("en"))
             .expect("English is built in and files can only replace it")
-    }
-
-    /// Which of the known languages a text is in.
-    fn detect(&self, text: &str) -> Option<&str> {
-        let known: Vec<whatlang::Lang> = self.by_language.keys().filter_map(|code| language(code)).collect();
-        let found = whatlang::Detector::with_allowlist(known).detect_lang(text)?;
-        self.by_language.keys().map(String::as_str).find(|code| language(code) == Some(found))
     }
 }
 
@@ -182,32 +176,6 @@ fn toml_files(folder: &Path) -> Result<Vec<PathBuf>, TemplateError> {
     }
     files.sort();
     Ok(files)
-}
-
-/// The detector's name of a two-letter code, for the languages it tells apart well.
-fn language(code: &str) -> Option<whatlang::Lang> {
-    use whatlang::Lang::*;
-    Some(match code {
-        "en" => Eng,
-        "nl" => Nld,
-        "de" => Deu,
-        "fr" => Fra,
-        "es" => Spa,
-        "it" => Ita,
-        "pt" => Por,
-        "pl" => Pol,
-        "sv" => Swe,
-        "da" => Dan,
-        "ru" => Rus,
-        "uk" => Ukr,
-        "tr" => Tur,
-        "ar" => Ara,
-        "hi" => Hin,
-        "zh" => Cmn,
-        "ja" => Jpn,
-        "ko" => Kor,
-        _ => return None,
-    })
 }
 
 #[cfg(test)]

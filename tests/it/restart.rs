@@ -127,7 +127,7 @@ fn refused(folder: &Path) -> String {
     }
     let mut said = String::new();
     child.stderr.take().expect("piped").read_to_string(&mut said).expect("text");
-    assert_eq!(status.and_then(|status| status.code()), Some(1), "{said}");
+    assert_eq!(status.and_then(|status| status.code()), Some(4), "{said}");
     said
 }
 

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use whatlang::{Detector, Lang};
+use crate::language;
 
 use super::words::content_words;
 use super::{Finding, Said};
@@ -69,8 +69,8 @@ pub(super) fn is_own(text: &str) -> bool {
 impl Language {
     /// The language to answer in: Dutch for Dutch, else English.
     pub(super) fn of(question: &str) -> &'static Self {
-        match Detector::with_allowlist(vec![Lang::Eng, Lang::Nld]).detect_lang(question) {
-            Some(Lang::Nld) => &DUTCH,
+        match language::detect(question, ["en", "nl"].into_iter()) {
+            Some("nl") => &DUTCH,
             _ => &ENGLISH,
         }
     }

@@ -25,8 +25,11 @@ impl Lock {
     pub(super) fn take(data: &Path) -> Result<Self, StoreError> {
         let path = lock_path(data);
         let cannot = |error: std::io::Error| StoreError::CannotOpen { path: path.clone(), reason: error.to_string() };
-        let file =
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path).map_err(cannot)?;
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let file = options.open(&path).map_err(cannot)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {

@@ -109,15 +109,10 @@ pub(super) fn update(
     now: i64,
 ) -> Result<Option<Session>, StoreError> {
     check::patch(&patch)?;
-    let Some((key, mut session)) = find(db, scope, id)? else { return Ok(None) };
-    for (name, value) in patch.metadata {
-        match value {
-            serde_json::Value::Null => session.metadata.shift_remove(&name),
-            value => session.metadata.insert(name, value),
-        };
-    }
+    let Some((key, session)) = find(db, scope, id)? else { return Ok(None) };
+    let metadata = patch.applied_to(&session.metadata);
     let set = "UPDATE session SET metadata = ?2, updated_at = ?3, last_accessed = ?3 WHERE key = ?1";
-    execute(db, set, params![key, to_json(&session.metadata), now])?;
+    execute(db, set, params![key, to_json(&metadata), now])?;
     if let Some(ttl) = ttl_column(patch.ttl) {
         execute(db, "UPDATE session SET ttl = ?2 WHERE key = ?1", params![key, ttl])?;
         // As `turn_expiry` says, and never beyond the end of time.

@@ -1,0 +1,64 @@
+//! Which language a text is in, among those that are of use.
+
+use whatlang::{Detector, Lang};
+
+/// Fewer words than this say too little: "hello" is as Dutch as it is English.
+const WORDS_MIN: usize = 3;
+
+/// Two-letter codes and the detector's names, for languages it tells apart well.
+const LANGUAGES: [(&str, Lang); 18] = [
+    ("en", Lang::Eng),
+    ("nl", Lang::Nld),
+    ("de", Lang::Deu),
+    ("fr", Lang::Fra),
+    ("es", Lang::Spa),
+    ("it", Lang::Ita),
+    ("pt", Lang::Por),
+    ("pl", Lang::Pol),
+    ("sv", Lang::Swe),
+    ("da", Lang::Dan),
+    ("ru", Lang::Rus),
+    ("uk", Lang::Ukr),
+    ("tr", Lang::Tur),
+    ("ar", Lang::Ara),
+    ("hi", Lang::Hin),
+    ("zh", Lang::Cmn),
+    ("ja", Lang::Jpn),
+    ("ko", Lang::Kor),
+];
+
+/// The language of a text, as one of the codes in `among`; `None` when it says too little.
+pub fn detect<'a>(text: &str, among: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    if text.is_ascii() && text.split_whitespace().take(WORDS_MIN).count() < WORDS_MIN {
+        return None;
+    }
+    let known = |code: &'a str| LANGUAGES.iter().find(|(name, _)| *name == code).map(|(_, lang)| (code, *lang));
+    let candidates: Vec<(&str, Lang)> = among.filter_map(known).collect();
+    let found = Detector::with_allowlist(candidates.iter().map(|(_, lang)| *lang).collect()).detect_lang(text)?;
+    candidates.into_iter().find(|(_, lang)| *lang == found).map(|(code, _)| code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, expected: Option<&str>) {
+        assert_eq!(detect(text, ["en", "nl"].into_iter()), expected, "{text}");
+    }
+
+    #[test]
+    fn questions_are_told_apart() {
+        check("Welke producten heb je daarvoor?", Some("nl"));
+        check("What are the requirements for working at height?", Some("en"));
+        check("Where do I live?", Some("en"));
+        check("Waar woon ik?", Some("nl"));
+    }
+
+    #[test]
+    fn too_little_is_not_guessed_from() {
+        check("hello", None);
+        check("ok thanks", None);
+        check("", None);
+    }
+}
