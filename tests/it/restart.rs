@@ -136,7 +136,7 @@ fn refused(folder: &Path, code: i32) -> String {
 fn a_second_server_is_told_who_holds_the_file() {
     let folder = tempfile::tempdir().expect("a folder");
     let server = Server::start(folder.path(), &BUILTIN);
-    let said = refused(folder.path(, 4));
+    let said = refused(folder.path(), 4);
     assert!(
         said.contains(&format!("is in use by process {}, which serves http://{}", server.pid(), server.address)),
         "{said}"
@@ -154,7 +154,7 @@ fn a_file_that_is_not_ours_is_refused() {
     let file = folder.path().join("r.db");
     let words = "Dear diary, today I was nearly opened as a database. ".repeat(100);
     std::fs::write(&file, &words).expect("written");
-    let said = refused(folder.path(, 1));
+    let said = refused(folder.path(), 1);
     assert!(said.contains("is not a recalld database"), "{said}");
     assert!(said.contains("hint: name another file with --data; this one is left as it is"), "{said}");
     assert_eq!(std::fs::read_to_string(&file).expect("read"), words);
@@ -163,7 +163,7 @@ fn a_file_that_is_not_ours_is_refused() {
     let other = rusqlite::Connection::open(&file).expect("a database");
     other.execute_batch("CREATE TABLE theirs (x)").expect("made");
     drop(other);
-    let said = refused(folder.path(, 1));
+    let said = refused(folder.path(), 1);
     assert!(said.contains("it is a SQLite database of another program"), "{said}");
 }
 
@@ -175,7 +175,7 @@ fn a_newer_file_is_refused() {
     let db = rusqlite::Connection::open(folder.path().join("r.db")).expect("a database");
     db.execute_batch("PRAGMA user_version = 999").expect("set");
     drop(db);
-    let said = refused(folder.path(, 1));
+    let said = refused(folder.path(), 1);
     assert!(said.contains("has schema version 999, this binary knows"), "{said}");
     assert!(said.contains("use a newer recalld"), "{said}");
 }
