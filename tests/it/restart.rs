@@ -141,7 +141,7 @@ fn a_second_server_is_told_who_holds_the_file() {
         said.contains(&format!("is in use by process {}, which serves http://{}", server.pid(), server.address)),
         "{said}"
     );
-    assert!(said.contains("hint: stop it, or use another file with --data"), "{said}");
+    assert!(said.contains("use another file with --data"), "{said}");
     ask(&server, "still there?");
     server.kill();
     drop(Server::start(folder.path(), &BUILTIN));
