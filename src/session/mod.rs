@@ -3,11 +3,15 @@
 //! A turn is what the user said and what was answered. It opens when the question is on disk and
 //! closes with the answer; its number is gapless within the session and never used again.
 //!
-//! Reading order: the nouns here, `group` (loose messages to turns), `window` (which messages the
+//! Reading order: the nouns here, `exchange` (a client's list as a conversation), `align` (where it belongs in
+//! what is held; `fingerprint` tells messages that come back), `group` (loose messages to turns), `window` (which messages the
 //! model is shown), `fit` (what of them fits its token limit), `template` (the same as text), `intent`.
 //!
 //! **Invariant:** this room never touches the store. It is handed turns and hands back decisions.
 
+mod align;
+mod exchange;
+mod fingerprint;
 mod fit;
 mod group;
 mod intent;
@@ -15,6 +19,9 @@ mod template;
 mod text;
 mod window;
 
+pub use align::{Alignment, ClientIds, Held, HistoryMode, Outline, Step, align};
+pub use exchange::{Asked, Exchange, chained};
+pub use fingerprint::Fingerprint;
 pub use fit::{DoesNotFit, Fitted, fit};
 pub use group::{Grouped, group};
 pub use intent::{Intent, read_intent};

@@ -1,0 +1,271 @@
+//! Where a request belongs in what is already held. Looks nothing up and changes nothing.
+//!
+//! The turns of a session form a tree: an edited question is a new branch beside the old one. One branch is
+//! visible; the others are superseded and kept. A client that resends its history walks down the tree
+//! with it, and where its walk ends the new question goes. When in doubt the question is appended to the
+//! visible branch: a wrong append is a blemish, a wrong supersession hides somebody's words.
+
+use super::exchange::{Asked, Exchange};
+use super::{Fingerprint, TurnStatus};
+use crate::id::TurnId;
+
+/// Who keeps the conversation's history.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum HistoryMode {
+    /// We do: the client sends only what is new.
+    #[default]
+    Server,
+    /// The client does, and has always sent all of it.
+    Client,
+    /// The client does, and leaves out or condenses what is old.
+    Windowed,
+}
+
+/// A stored turn, as far as alignment needs it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outline {
+    /// Its name.
+    pub id: TurnId,
+    /// Its number.
+    pub number: u64,
+    /// The turn before it on its branch; 0 at the beginning.
+    pub parent: u64,
+    /// Whether it is on the visible branch.
+    pub visible: bool,
+    /// How far it has come.
+    pub status: TurnStatus,
+    /// What was asked.
+    pub question: Fingerprint,
+    /// What was answered.
+    pub answer: Option<Fingerprint>,
+    /// Other answers to the same question, by revision number.
+    pub revisions: Vec<(u32, Option<Fingerprint>)>,
+    /// What the client calls its parts.
+    pub ids: ClientIds,
+    /// Tool calls that wait for their results.
+    pub open_calls: Vec<String>,
+}
+
+/// Names a client gives to a question, its answer and the request.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ClientIds {
+    /// The user's message.
+    pub question: Option<String>,
+    /// The model's message.
+    pub answer: Option<String>,
+    /// The request: the same key again is the same request again.
+    pub key: Option<String>,
+}
+
+/// What is held of a session: its turns by number, superseded ones included.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Held {
+    /// Who keeps the history.
+    pub mode: HistoryMode,
+    /// The turns; of a very long session the newest.
+    pub turns: Vec<Outline>,
+}
+
+/// Where a request belongs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Alignment {
+    /// What to do with it.
+    pub step: Step,
+    /// Who keeps the history from now on.
+    pub mode: HistoryMode,
+    /// The turns that are visible from now on, each with the revision to show if not the current one;
+    /// `None` leaves everything as it is.
+    pub visible: Option<Vec<(u64, Option<u32>)>>,
+}
+
+/// What to do with a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// A new turn after `parent`, and before it the client's exchanges from `import` on, which are new to us.
+    Append {
+        /// The turn before it; 0 at the beginning.
+        parent: u64,
+        /// The first of the request's exchanges that is not held.
+        import: usize,
+    },
+    /// Another answer to the same question.
+    Revise(TurnId),
+    /// The next tool round of a turn.
+    Continue(TurnId),
+    /// The same request again: its answer, or waiting for it.
+    Repeat(TurnId),
+}
+
+/// Decides where a request belongs.
+pub fn align(held: &Held, asked: &Asked) -> Alignment {
+    let stay = |step, mode| Alignment { step, mode, visible: None };
+    if let Some(turn) = held.repeated(asked) {
+        return stay(Step::Repeat(turn.id), held.mode);
+    }
+    if let Some(turn) = held.waits_for(asked) {
+        return stay(Step::Continue(turn.id), held.mode);
+    }
+    if let Some(turn) = held.same_question_id(asked) {
+        let visible = Some(held.branch(turn));
+        return Alignment { step: Step::Revise(turn.id), mode: held.mode, visible };
+    }
+    if held.mode == HistoryMode::Server && !asked.carries_answers() {
+        return stay(Step::Append { parent: held.head(), import: 0 }, HistoryMode::Server);
+    }
+    held.walk(asked)
+}
+
+impl Held {
+    /// The number of the visible branch's last turn; 0 when there is none.
+    fn head(&self) -> u64 {
+        self.turns.iter().rev().find(|turn| turn.visible).map_or(0, |turn| turn.number)
+    }
+
+    fn turn(&self, number: u64) -> Option<&Outline> {
+        self.turns.iter().find(|turn| turn.number == number)
+    }
+
+    /// The turn this request asked for already: by its key, by the answer's id, or marked as a retry.
+    fn repeated(&self, asked: &Asked) -> Option<&Outline> {
+        let same = |ours: &Option<String>, theirs: &Option<String>| ours.is_some() && ours == theirs;
+        let known = self.turns.iter().rev().find(|turn| {
+            let by_key = same(&turn.ids.key, &asked.ids.key);
+            by_key || (same(&turn.ids.answer, &asked.ids.answer) && turn.question == asked.question)
+        });
+        let known = known.or_else(|| {
+            let last = self.turn(self.head()).filter(|_| asked.marked_as_retry)?;
+            (last.question == asked.question).then_some(last)
+        });
+        known.filter(|_| asked.tool_results.is_empty())
+    }
+
+    /// The turn whose tool calls the request answers.
+    fn waits_for(&self, asked: &Asked) -> Option<&Outline> {
+        let answers = |turn: &&Outline| turn.open_calls.iter().any(|call| asked.tool_results.contains(call));
+        let newest_first = || self.turns.iter().rev();
+        newest_first().filter(|turn| turn.visible).find(answers).or_else(|| newest_first().find(answers))
+    }
+
+    /// The turn that asks this very message, by the client's own name for it.
+    fn same_question_id(&self, asked: &Asked) -> Option<&Outline> {
+        let id = asked.ids.question.as_ref()?;
+        let same = |turn: &&Outline| turn.ids.question.as_ref() == Some(id) && turn.question == asked.question;
+        self.turns.iter().rev().find(same).filter(|_| asked.tool_results.is_empty())
+    }
+
+    /// A turn and those before it on its branch, oldest first.
+    fn branch(&self, last: &Outline) -> Vec<(u64, Option<u32>)> {
+        let before = |turn: &&Outline| self.turn(turn.parent);
+        let mut branch: Vec<_> = std::iter::successors(Some(last), before).map(|turn| (turn.number, None)).collect();
+        branch.reverse();
+        branch
+    }
+
+    /// Walks down the tree with the client's history.
+    fn walk(&self, asked: &Asked) -> Alignment {
+        let mode = if self.mode == HistoryMode::Windowed { HistoryMode::Windowed } else { HistoryMode::Client };
+        let exact = self.descend(&asked.exchanges, |turn, exchange| turn.is(exchange));
+        if exact.len() == asked.exchanges.len() {
+            return self.arrived(asked, exact, mode);
+        }
+        if let Some(alignment) = self.from_the_tail(asked) {
+            return alignment;
+        }
+        // Some clients polish answers before they send them back; the questions still tell.
+        let path = self.descend(&asked.exchanges, |turn, exchange| turn.question == exchange.question);
+        if path.len() == asked.exchanges.len() {
+            return self.arrived(asked, path, mode);
+        }
+        if path.is_empty() && !self.turns.is_empty() {
+            // Nothing of it is known: perhaps all was condensed.
+            let step = Step::Append { parent: self.head(), import: asked.exchanges.len() };
+            return Alignment { step, mode: HistoryMode::Windowed, visible: None };
+        }
+        // What the client heard elsewhere is new to us.
+        let parent = path.last().map_or(0, |(number, _)| *number);
+        let step = Step::Append { parent, import: path.len() };
+        Alignment { step, mode, visible: Some(path) }
+    }
+
+    /// The whole history was found: the question follows it, or is asked again.
+    fn arrived(&self, asked: &Asked, mut path: Vec<(u64, Option<u32>)>, mode: HistoryMode) -> Alignment {
+        let parent = path.last().map_or(0, |(number, _)| *number);
+        if let Some(again) = self.child(parent, |turn| turn.question == asked.question) {
+            path.push((again.number, None));
+            return Alignment { step: Step::Revise(again.id), mode, visible: Some(path) };
+        }
+        if path.is_empty() && mode == HistoryMode::Windowed {
+            // A client that leaves out old messages may have left out all of them.
+            let step = Step::Append { parent: self.head(), import: asked.exchanges.len() };
+            return Alignment { step, mode, visible: None };
+        }
+        let step = Step::Append { parent, import: asked.exchanges.len() };
+        Alignment { step, mode, visible: Some(path) }
+    }
+
+    /// Follows exchanges from the beginning, as far as they are known.
+    fn descend(&self, exchanges: &[Exchange], fits: impl Fn(&Outline, &Exchange) -> bool) -> Vec<(u64, Option<u32>)> {
+        let mut path: Vec<(u64, Option<u32>)> = Vec::new();
+        for exchange in exchanges {
+            let parent = path.last().map_or(0, |(number, _)| *number);
+            let Some(turn) = self.child(parent, |turn| fits(turn, exchange)) else { break };
+            path.push((turn.number, turn.revision_with(exchange.answer)));
+        }
+        path
+    }
+
+    /// A turn after `parent`: the visible one before others, the newest before older ones.
+    fn child(&self, parent: u64, fits: impl Fn(&Outline) -> bool) -> Option<&Outline> {
+        let children = self.turns.iter().filter(|turn| turn.parent == parent && fits(turn));
+        children.max_by_key(|turn| (turn.visible, turn.number))
+    }
+
+    /// The client left out or condensed what is old, so its last exchanges tell where it is.
+    fn from_the_tail(&self, asked: &Asked) -> Option<Alignment> {
+        let (last, before) = asked.exchanges.split_last()?;
+        let known: Vec<&Outline> = self.turns.iter().filter(|turn| turn.is(last)).collect();
+        let length = |turn: &&Outline| self.length_of_match(turn, before);
+        let best = known.iter().max_by_key(|turn| (length(turn), turn.visible, turn.number))?;
+        let certain = known.len() == 1 || length(best) >= 1;
+        let mode = HistoryMode::Windowed;
+        let again = self.child(best.number, |turn| turn.question == asked.question);
+        let import = asked.exchanges.len();
+        Some(match again {
+            Some(again) if certain => {
+                Alignment { step: Step::Revise(again.id), mode, visible: Some(self.branch(again)) }
+            }
+            _ if certain => {
+                let step = Step::Append { parent: best.number, import };
+                Alignment { step, mode, visible: Some(self.branch(best)) }
+            }
+            _ => Alignment { step: Step::Append { parent: self.head(), import }, mode, visible: None },
+        })
+    }
+
+    /// How many exchanges before a turn agree with the branch it stands on.
+    fn length_of_match(&self, turn: &Outline, before: &[Exchange]) -> usize {
+        let earlier = std::iter::successors(self.turn(turn.parent), |turn| self.turn(turn.parent));
+        before.iter().rev().zip(earlier).take_while(|(exchange, turn)| turn.is(exchange)).count()
+    }
+}
+
+impl Outline {
+    /// Whether this turn is that exchange. An answer that broke off reached the client in part.
+    fn is(&self, exchange: &Exchange) -> bool {
+        let broke_off = self.status != TurnStatus::Complete;
+        let answers = || self.revisions.iter().map(|(_, answer)| *answer).chain([self.answer]);
+        self.question == exchange.question && (broke_off || answers().any(|answer| answer == exchange.answer))
+    }
+
+    /// The revision that gave this answer, if it is not the current one.
+    fn revision_with(&self, answer: Option<Fingerprint>) -> Option<u32> {
+        if answer.is_none() || answer == self.answer {
+            return None;
+        }
+        self.revisions.iter().find(|(_, other)| *other == answer).map(|(number, _)| *number)
+    }
+}
+
+#[cfg(test)]
+#[path = "align_tests.rs"]
+mod tests;
