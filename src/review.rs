@@ -162,7 +162,7 @@ impl Memory {
         let mut turns_after = (after >> 16).saturating_sub(1);
         let mut found = Vec::new();
         loop {
-            let turns = self.turns(scope, id, PageRequest { limit: page.limit, after: Some(turns_after) }).await?;
+            let turns = self.turns(scope, id, PageRequest { after: Some(turns_after), ..page }).await?;
             found.extend(turns.items.iter().flat_map(stored).filter(|(cursor, _)| *cursor > after));
             match turns.next {
                 Some(next) if found.len() <= page.limit => turns_after = next,

@@ -6,7 +6,7 @@
 //! visible branch: a wrong append is a blemish, a wrong supersession hides somebody's words.
 
 use super::exchange::{Asked, Exchange};
-use super::{Fingerprint, TurnStatus};
+use super::{Fingerprint, Shift, TurnStatus};
 use crate::id::TurnId;
 
 /// Who keeps the conversation's history.
@@ -76,6 +76,23 @@ pub struct Alignment {
     /// The turns that are visible from now on, each with the revision to show if not the current one;
     /// `None` leaves everything as it is.
     pub visible: Option<Vec<(u64, Option<u32>)>>,
+}
+
+impl Alignment {
+    /// What changes in the session, compared with what is held.
+    pub fn shift(&self, held: &Held) -> Shift {
+        let mut shift = Shift { mode: (self.mode != held.mode).then_some(self.mode), ..Shift::default() };
+        let Some(visible) = &self.visible else { return shift };
+        for turn in &held.turns {
+            match (visible.iter().any(|(number, _)| *number == turn.number), turn.visible) {
+                (true, false) => shift.show.push(turn.number),
+                (false, true) => shift.hide.push(turn.number),
+                _ => {}
+            }
+        }
+        shift.activate = visible.iter().filter_map(|(number, revision)| Some((*number, (*revision)?))).collect();
+        shift
+    }
 }
 
 /// What to do with a request.
@@ -168,7 +185,7 @@ impl Held {
         if exact.len() == asked.exchanges.len() {
             return self.arrived(asked, exact, mode);
         }
-        if let Some(alignment) = self.from_the_tail(asked) {
+        if let Some(alignment) = self.by_the_tail(asked) {
             return alignment;
         }
         // Some clients polish answers before they send them back; the questions still tell.
@@ -221,7 +238,7 @@ impl Held {
     }
 
     /// The client left out or condensed what is old, so its last exchanges tell where it is.
-    fn from_the_tail(&self, asked: &Asked) -> Option<Alignment> {
+    fn by_the_tail(&self, asked: &Asked) -> Option<Alignment> {
         let (last, before) = asked.exchanges.split_last()?;
         let known: Vec<&Outline> = self.turns.iter().filter(|turn| turn.is(last)).collect();
         let length = |turn: &&Outline| self.length_of_match(turn, before);

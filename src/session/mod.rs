@@ -172,6 +172,8 @@ pub struct Turn {
     pub metadata: Map<String, Value>,
     /// When it was opened.
     pub created_at: Timestamp,
+    /// Whether an edit replaced it.
+    pub superseded: bool,
 }
 
 impl Turn {
@@ -260,6 +262,64 @@ pub struct OpenTurn {
     pub metadata: Map<String, Value>,
     /// When it was asked, if that was before it reaches the store; else when it is stored.
     pub asked_at: Option<Timestamp>,
+    /// Where it belongs.
+    pub place: Placement,
+}
+
+/// Where a new question belongs, as [`align`] decided. The default appends it to the visible branch.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Placement {
+    /// The number of the turn before it; `None` is the visible branch's last.
+    pub parent: Option<u64>,
+    /// Exchanges before it that are new to us.
+    pub imported: Vec<TurnDraft>,
+    /// What followed the question already: tool rounds that took place elsewhere.
+    pub then: Vec<Message>,
+    /// What else changes with it.
+    pub shift: Shift,
+    /// What the client calls its parts.
+    pub ids: ClientIds,
+    /// The chain of what was said before, as the client told it; `None` continues the parent's.
+    pub before: Option<Fingerprint>,
+}
+
+/// What changes in a session when a client moves about in its history.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Shift {
+    /// Turns that are superseded from now on.
+    pub hide: Vec<u64>,
+    /// Turns that are visible again.
+    pub show: Vec<u64>,
+    /// Answers to be shown in place of the current ones.
+    pub activate: Vec<(u64, u32)>,
+    /// Who keeps the history from now on.
+    pub mode: Option<HistoryMode>,
+}
+
+/// Another try at a turn's answer, on its way into the store.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReviseTurn {
+    /// The turn.
+    pub id: TurnId,
+    /// Its session.
+    pub session: SessionId,
+    /// What the client calls the parts of this try.
+    pub ids: ClientIds,
+    /// What else changes with it.
+    pub shift: Shift,
+}
+
+/// Another answer to a turn's question.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Revision {
+    /// Which try it was.
+    pub attempt: u32,
+    /// How it ended.
+    pub status: TurnStatus,
+    /// What followed the question.
+    pub messages: Vec<Message>,
+    /// When it was put aside.
+    pub created_at: Timestamp,
 }
 
 /// How a turn ended, on its way into the store.
@@ -269,10 +329,14 @@ pub struct ClosedTurn {
     pub id: TurnId,
     /// The conversation it belongs to.
     pub session: SessionId,
-    /// How it ended; never `pending`.
+    /// How it ended; `pending` when it waits for the results of tools.
     pub status: TurnStatus,
     /// What followed the question: tool rounds, then the answer.
     pub messages: Vec<Message>,
     /// Keys to set in the turn's metadata.
     pub metadata: Map<String, Value>,
+    /// Which try this is the ending of; one that another try has overtaken becomes a revision.
+    pub attempt: u32,
+    /// Other answers that came with it.
+    pub others: Vec<Message>,
 }

@@ -55,6 +55,7 @@ mod tests {
                 messages: word.trim_end_matches('!').char_indices().map(|(i, c)| message(n, i, c)).collect(),
                 metadata: Default::default(),
                 created_at: Timestamp::UNIX_EPOCH,
+                superseded: false,
             })
             .collect()
     }

@@ -26,14 +26,19 @@ pub(super) fn patch(patch: &SessionPatch) -> Result<(), StoreError> {
 pub(super) fn opening(turn: &OpenTurn) -> Result<(), StoreError> {
     seed(&turn.seed)?;
     metadata(&turn.metadata)?;
-    messages(std::slice::from_ref(&turn.question))
+    messages(std::slice::from_ref(&turn.question))?;
+    turn.place.imported.iter().try_for_each(draft)?;
+    readable(&turn.place.then)
 }
 
 /// An ending.
 pub(super) fn ending(turn: &ClosedTurn) -> Result<(), StoreError> {
     let answer = turn.messages.last().filter(|message| message.role == Role::Assistant);
     match turn.status {
-        TurnStatus::Pending => return refused("a turn cannot end as pending"),
+        // Only a turn that waits for its tools, or hands over what they said, goes on.
+        TurnStatus::Pending if !turn.messages.last().is_some_and(waits) => {
+            return refused("a turn cannot end as pending");
+        }
         TurnStatus::Complete if !answer.is_some_and(has_content) => {
             return refused("a complete turn must have an answer");
         }
@@ -80,6 +85,11 @@ fn readable(messages: &[Message]) -> Result<(), StoreError> {
 /// Words, or whatever else the client sent in their place. The schema says the same in SQL.
 fn has_content(message: &Message) -> bool {
     !message.text.trim().is_empty() || message.raw.as_ref().is_some_and(|raw| !raw.is_null())
+}
+
+/// Whether the turn goes on after this message: tools were asked, or have answered.
+fn waits(message: &Message) -> bool {
+    message.calls_tools() || message.role == Role::Tool
 }
 
 fn fits(value: &Value, depth_max: usize) -> bool {

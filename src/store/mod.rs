@@ -25,7 +25,10 @@ use jiff::Timestamp;
 use crate::id::{SessionId, TurnId};
 use crate::period::Ttl;
 use crate::scope::Scope;
-use crate::session::{AddedMessage, ClosedTurn, OpenTurn, Session, SessionPatch, SessionSeed, Turn, TurnDraft};
+use crate::session::{
+    AddedMessage, ClosedTurn, Fingerprint, Held, OpenTurn, ReviseTurn, Revision, Session, SessionPatch, SessionSeed,
+    Turn, TurnDraft,
+};
 
 /// What every method of [`Store`] answers with, sooner or later.
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
@@ -55,6 +58,29 @@ pub trait Store: Send + Sync + 'static {
     /// Writes how a pending turn ended. A turn that is closed already stays as it is.
     fn close_turn(&self, scope: &Scope, turn: ClosedTurn) -> StoreFuture<'_, Kept>;
 
+    /// Begins another try at a turn's answer; what it said becomes a revision.
+    fn revise_turn(&self, scope: &Scope, turn: ReviseTurn) -> StoreFuture<'_, Revised>;
+
+    /// The newest turns of a session as outlines, superseded ones included, to find the place of a request.
+    fn held(&self, scope: &Scope, session: SessionId, turns_max: usize) -> StoreFuture<'_, Held>;
+
+    /// Finds a conversation by what was said in it before `question`.
+    fn match_history(
+        &self,
+        scope: &Scope,
+        chain: Fingerprint,
+        question: Fingerprint,
+    ) -> StoreFuture<'_, Option<HistoryMatch>>;
+
+    /// Looks a turn up, whichever session it is in.
+    fn turn(&self, scope: &Scope, id: TurnId) -> StoreFuture<'_, Option<Turn>>;
+
+    /// Other answers to a turn's question, oldest first. `None` when there is no such turn.
+    fn revisions(&self, scope: &Scope, id: TurnId) -> StoreFuture<'_, Option<Vec<Revision>>>;
+
+    /// Marks turns that have waited for the results of tools since before this time as partial.
+    fn give_up_on_tools(&self, before: Timestamp) -> StoreFuture<'_, u64>;
+
     /// Adds turns that others completed, in order. Without a seed the session must exist.
     fn add_turns(
         &self,
@@ -80,7 +106,7 @@ pub trait Store: Send + Sync + 'static {
     /// the user or the model.
     fn last_turns(&self, scope: &Scope, session: SessionId, messages_max: usize) -> StoreFuture<'_, Recent>;
 
-    /// The turns of a session by number. `None` when there is no such session.
+    /// The visible turns of a session by number, or all of them. `None` when there is no such session.
     fn turns(&self, scope: &Scope, session: SessionId, page: PageRequest) -> StoreFuture<'_, Option<Page<Turn>>>;
 
     /// Removes up to `turns_max` turns older than their session's TTL, and the sessions they leave
@@ -109,6 +135,26 @@ pub struct Opened {
     pub created_at: Timestamp,
     /// Whether the question is on disk.
     pub kept: Kept,
+}
+
+/// A try at an answer that has begun.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Revised {
+    /// Which try it is.
+    pub attempt: u32,
+    /// The turn's number.
+    pub number: u64,
+    /// When the turn was opened.
+    pub created_at: Timestamp,
+}
+
+/// A conversation that was found by what was said in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HistoryMatch {
+    /// The request goes on where it ends, or asks its last question again.
+    Continues(SessionId),
+    /// The request leaves it at an earlier point.
+    Forks(SessionId),
 }
 
 /// Whether something is on disk.
@@ -191,6 +237,14 @@ pub enum StoreError {
         number: u64,
         /// In what way.
         what: String,
+    },
+    /// A revision does not match its checksum.
+    #[error("answer {attempt} of turn `{turn}` is damaged")]
+    DamagedRevision {
+        /// Which turn.
+        turn: TurnId,
+        /// Which try.
+        attempt: u32,
     },
     /// The file is something else.
     #[error("`{path}` is not a recalld database: {reason}")]

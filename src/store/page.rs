@@ -7,12 +7,14 @@ pub struct PageRequest {
     pub limit: usize,
     /// The cursor of the last item seen; `None` begins at the start.
     pub after: Option<u64>,
+    /// Whether superseded turns are listed too.
+    pub superseded: bool,
 }
 
 impl PageRequest {
     /// The first `limit` items.
     pub fn first(limit: usize) -> Self {
-        Self { limit, after: None }
+        Self { limit, after: None, superseded: false }
     }
 }
 

@@ -10,13 +10,17 @@ use jiff::Timestamp;
 use tracing::{info, warn};
 
 use super::check;
-use super::{Expired, Expiry, Kept, Opened, Page, PageRequest, Recent, Stats, Store, StoreError, StoreFuture};
+use super::{
+    Expired, Expiry, HistoryMatch, Kept, Opened, Page, PageRequest, Recent, Revised, Stats, Store, StoreError,
+    StoreFuture,
+};
 use crate::clock::Clock;
 use crate::id::{SessionId, TurnId};
 use crate::message::Message;
 use crate::scope::Scope;
 use crate::session::{
-    AddedMessage, ClosedTurn, OpenTurn, Session, SessionPatch, SessionSeed, Turn, TurnDraft, TurnStatus, newest,
+    AddedMessage, ClosedTurn, Fingerprint, Held, OpenTurn, ReviseTurn, Revision, Session, SessionPatch, SessionSeed,
+    Turn, TurnDraft, TurnStatus, newest,
 };
 
 /// How much may wait.
@@ -90,7 +94,7 @@ impl WaitingTurn {
         let (id, session, created_at) = (self.id, self.session, *created_at);
         let messages = vec![Message { created_at, ..open.question.clone() }];
         let (status, metadata) = (TurnStatus::Pending, open.metadata.clone());
-        Some(Turn { id, session, number, status, messages, metadata, created_at })
+        Some(Turn { id, session, number, status, messages, metadata, created_at, superseded: false })
     }
 
     /// The turn as the model is shown it, from its question and the ending that waits.
@@ -245,7 +249,7 @@ impl<S: Store> Waiting<S> {
     /// The question of an ending that waits alone. It was asked lately, so it is not far from the end.
     async fn question_on_disk(&self, scope: &Scope, turn: &WaitingTurn, stored: &[Turn]) -> Option<Turn> {
         let after = stored.first().map(|first| first.number - 1);
-        let page = PageRequest { limit: stored.len() + QUESTIONS_SEARCHED_MAX, after };
+        let page = PageRequest { limit: stored.len() + QUESTIONS_SEARCHED_MAX, after, superseded: true };
         let page = self.inner.turns(scope, turn.session, page).await.ok()??;
         page.items.into_iter().find(|found| found.id == turn.id)
     }
@@ -363,6 +367,35 @@ impl<S: Store> Store for Waiting<S> {
 
     fn turns(&self, scope: &Scope, session: SessionId, page: PageRequest) -> StoreFuture<'_, Option<Page<Turn>>> {
         self.inner.turns(scope, session, page)
+    }
+
+    fn revise_turn(&self, scope: &Scope, turn: ReviseTurn) -> StoreFuture<'_, Revised> {
+        self.inner.revise_turn(scope, turn)
+    }
+
+    fn held(&self, scope: &Scope, session: SessionId, turns_max: usize) -> StoreFuture<'_, Held> {
+        self.inner.held(scope, session, turns_max)
+    }
+
+    fn match_history(
+        &self,
+        scope: &Scope,
+        chain: Fingerprint,
+        question: Fingerprint,
+    ) -> StoreFuture<'_, Option<HistoryMatch>> {
+        self.inner.match_history(scope, chain, question)
+    }
+
+    fn turn(&self, scope: &Scope, id: TurnId) -> StoreFuture<'_, Option<Turn>> {
+        self.inner.turn(scope, id)
+    }
+
+    fn revisions(&self, scope: &Scope, id: TurnId) -> StoreFuture<'_, Option<Vec<Revision>>> {
+        self.inner.revisions(scope, id)
+    }
+
+    fn give_up_on_tools(&self, before: Timestamp) -> StoreFuture<'_, u64> {
+        self.inner.give_up_on_tools(before)
     }
 
     fn expire(&self, expiry: Expiry) -> StoreFuture<'_, Expired> {

@@ -59,6 +59,7 @@ mod tests {
             messages: vec![said(Role::User, question), said(Role::Assistant, answer)],
             metadata: Default::default(),
             created_at: Timestamp::UNIX_EPOCH,
+            superseded: false,
         }
     }
 

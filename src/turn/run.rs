@@ -130,6 +130,7 @@ impl Run {
             question: Message::new(Role::User, request.query, self.memory.parts.clock.now()),
             metadata: notes([("intent", intent.name.into()), ("confidence", intent.confidence.into()), ("role", role)]),
             asked_at: None,
+            place: Default::default(),
         };
         self.memory.parts.store.open_turn(&self.scope, open).await
     }
@@ -197,7 +198,7 @@ impl Run {
         let messages = if blank { Vec::new() } else { vec![self.answer_message(heard)] };
         let reason = reason.map_or(Value::Null, Value::String);
         let metadata = notes([("messages_in_context", composed.messages_in_context.into()), ("reason", reason)]);
-        ClosedTurn { id: self.turn, session: self.session, status, messages, metadata }
+        ClosedTurn { id: self.turn, session: self.session, status, messages, metadata, attempt: 0, others: Vec::new() }
     }
 
     fn answer_message(&self, heard: &Heard) -> Message {

@@ -2,12 +2,17 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use jiff::Timestamp;
 use recalld::id::{SessionId, TurnId};
 use recalld::scope::Scope;
-use recalld::session::{AddedMessage, ClosedTurn, OpenTurn, Session, SessionPatch, SessionSeed, Turn, TurnDraft};
+use recalld::session::{
+    AddedMessage, ClosedTurn, Fingerprint, Held, OpenTurn, ReviseTurn, Revision, Session, SessionPatch, SessionSeed,
+    Turn, TurnDraft,
+};
 use recalld::store::{
     Expired, Expiry, Kept, Opened, Page, PageRequest, Recent, Sqlite, Stats, Store, StoreError, StoreFuture,
 };
+use recalld::store::{HistoryMatch, Revised};
 
 /// SQLite, or whatever error it was told to fail with.
 pub(crate) struct Flaky {
@@ -89,6 +94,35 @@ impl Store for Flaky {
 
     fn turns(&self, scope: &Scope, session: SessionId, page: PageRequest) -> StoreFuture<'_, Option<Page<Turn>>> {
         self.or_fail(|| self.inner.turns(scope, session, page))
+    }
+
+    fn revise_turn(&self, scope: &Scope, turn: ReviseTurn) -> StoreFuture<'_, Revised> {
+        self.or_fail(|| self.inner.revise_turn(scope, turn))
+    }
+
+    fn held(&self, scope: &Scope, session: SessionId, turns_max: usize) -> StoreFuture<'_, Held> {
+        self.inner.held(scope, session, turns_max)
+    }
+
+    fn match_history(
+        &self,
+        scope: &Scope,
+        chain: Fingerprint,
+        question: Fingerprint,
+    ) -> StoreFuture<'_, Option<HistoryMatch>> {
+        self.inner.match_history(scope, chain, question)
+    }
+
+    fn turn(&self, scope: &Scope, id: TurnId) -> StoreFuture<'_, Option<Turn>> {
+        self.inner.turn(scope, id)
+    }
+
+    fn revisions(&self, scope: &Scope, id: TurnId) -> StoreFuture<'_, Option<Vec<Revision>>> {
+        self.inner.revisions(scope, id)
+    }
+
+    fn give_up_on_tools(&self, before: Timestamp) -> StoreFuture<'_, u64> {
+        self.inner.give_up_on_tools(before)
     }
 
     fn expire(&self, expiry: Expiry) -> StoreFuture<'_, Expired> {

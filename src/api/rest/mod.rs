@@ -45,7 +45,7 @@ impl ListQuery {
                 ApiError::bad_request("invalid_cursor", "Invalid cursor", "after must be the `next` of an earlier page")
             })?),
         };
-        Ok(PageRequest { limit, after })
+        Ok(PageRequest { limit, after, superseded: false })
     }
 }
 

@@ -73,6 +73,10 @@ impl Bare {
         let row =
             params![key, number, id, "pending", "user", question, none, none, "{}", now, None::<i64>, 1, None::<i64>];
         self.db.prepare_cached(self.sql.insert)?.execute(row)?;
+        let turn_key = self.db.last_insert_rowid();
+        let print = [1_u8; 16];
+        let place = params![turn_key, number - 1, print, None::<Vec<u8>>, print, print, None::<String>, None::<String>];
+        self.db.prepare_cached(self.sql.place)?.execute(place)?;
         self.savepoint("RELEASE write")?;
         Ok(turn)
     }
@@ -81,10 +85,12 @@ impl Bare {
         self.savepoint("SAVEPOINT write")?;
         let mut find = self.db.prepare_cached(&self.sql.find)?;
         let known = params!["default", "bench", turn.session.as_bytes(), turn.id.as_bytes()];
-        let (key, session): (i64, i64) = find.query_row(known, |row| Ok((row.get(11)?, row.get(12)?)))?;
+        let (key, session): (i64, i64) = find.query_row(known, |row| Ok((row.get(11)?, row.get(13)?)))?;
         let now = jiff::Timestamp::now().as_microsecond();
         let row = params![key, "complete", answer, None::<String>, "{}", now, 1];
         self.db.prepare_cached(self.sql.rewrite)?.execute(row)?;
+        let print = [2_u8; 16];
+        self.db.prepare_cached(self.sql.answered)?.execute(params![key, print, None::<String>, print])?;
         self.db.prepare_cached(self.sql.used)?.execute(params![session, now])?;
         self.savepoint("RELEASE write")
     }

@@ -130,11 +130,26 @@ async fn one_turn(store: &Tested, session: SessionId) -> Result<(), crate::store
     let (scope, now) = (scope(), Timestamp::now());
     let id = RandomIds.turn(now);
     let question = Message::new(Role::User, QUESTION, now);
-    let open =
-        OpenTurn { id, session, seed: SessionSeed::default(), question, metadata: Default::default(), asked_at: None };
+    let open = OpenTurn {
+        id,
+        session,
+        seed: SessionSeed::default(),
+        question,
+        metadata: Default::default(),
+        asked_at: None,
+        place: Default::default(),
+    };
     store.open_turn(&scope, open).await?;
     let messages = vec![Message::new(Role::Assistant, ANSWER, Timestamp::now())];
-    let closed = ClosedTurn { id, session, status: TurnStatus::Complete, messages, metadata: Default::default() };
+    let closed = ClosedTurn {
+        id,
+        session,
+        status: TurnStatus::Complete,
+        messages,
+        metadata: Default::default(),
+        attempt: 0,
+        others: Vec::new(),
+    };
     store.close_turn(&scope, closed).await.map(drop)
 }
 

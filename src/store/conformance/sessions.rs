@@ -94,7 +94,7 @@ pub async fn sessions_are_listed_in_pages_oldest_first(store: Arc<dyn Store>) {
     }
     assert_eq!(seen, made);
     for after in [u64::MAX, i64::MAX as u64] {
-        let beyond = PageRequest { limit: usize::MAX, after: Some(after) };
+        let beyond = PageRequest { limit: usize::MAX, after: Some(after), superseded: false };
         let beyond = store.sessions(&talk.scope, beyond).await.expect("a list");
         assert!(beyond.items.is_empty() && beyond.next.is_none());
     }
@@ -111,7 +111,10 @@ pub async fn a_page_goes_on_after_deletions(store: Arc<dyn Store>) {
         talk.delete().await;
     }
     let newcomer = Talk::new(&store).create(SessionSeed::default()).await;
-    let rest = store.sessions(&talks[0].scope, PageRequest { limit: 2, after: first.next }).await.expect("a list");
+    let rest = store
+        .sessions(&talks[0].scope, PageRequest { limit: 2, after: first.next, superseded: false })
+        .await
+        .expect("a list");
     assert_eq!(rest.items, [newcomer]);
 }
 

@@ -67,11 +67,12 @@ impl Talk {
             question: user(text),
             metadata: Map::new(),
             asked_at: None,
+            place: Default::default(),
         }
     }
 
     pub(super) fn ending(&self, id: TurnId, status: TurnStatus, messages: Vec<Message>) -> ClosedTurn {
-        ClosedTurn { id, session: self.session, status, messages, metadata: Map::new() }
+        ClosedTurn { id, session: self.session, status, messages, metadata: Map::new(), attempt: 0, others: Vec::new() }
     }
 
     pub(super) async fn try_open(&self, turn: OpenTurn) -> Result<Opened, StoreError> {

@@ -174,7 +174,10 @@ pub async fn turns_are_listed_in_pages_by_number(store: Arc<dyn Store>) {
         (50, Some(5), vec![], None),
         (50, Some(u64::MAX), vec![], None),
     ] {
-        let page = store.turns(&talk.scope, talk.session, PageRequest { limit, after }).await.expect("a page");
+        let page = store
+            .turns(&talk.scope, talk.session, PageRequest { limit, after, superseded: false })
+            .await
+            .expect("a page");
         let page = page.expect("the session is there");
         let found: Vec<u64> = page.items.iter().map(|turn| turn.number).collect();
         assert_eq!((found, page.next), (numbers, next), "{limit} after {after:?}");

@@ -7,7 +7,9 @@ mod connect;
 mod expire;
 mod inspect;
 mod lock;
+mod place;
 mod readers;
+mod revision;
 mod row;
 mod session;
 mod turn;
@@ -24,11 +26,17 @@ use self::connect::meaning;
 use self::lock::Lock;
 use self::readers::Readers;
 use self::writer::Writer;
-use super::{Expired, Expiry, Kept, Opened, Page, PageRequest, Recent, Stats, Store, StoreError, StoreFuture};
+use super::{
+    Expired, Expiry, HistoryMatch, Kept, Opened, Page, PageRequest, Recent, Revised, Stats, Store, StoreError,
+    StoreFuture,
+};
 use crate::clock::Clock;
 use crate::id::{SessionId, TurnId};
 use crate::scope::Scope;
-use crate::session::{AddedMessage, ClosedTurn, OpenTurn, Session, SessionPatch, SessionSeed, Turn, TurnDraft};
+use crate::session::{
+    AddedMessage, ClosedTurn, Fingerprint, Held, OpenTurn, ReviseTurn, Revision, Session, SessionPatch, SessionSeed,
+    Turn, TurnDraft,
+};
 
 /// The statements of opening and closing a turn, for measuring what the rest of the store costs.
 pub(crate) struct BareStatements {
@@ -37,6 +45,8 @@ pub(crate) struct BareStatements {
     pub(crate) insert: &'static str,
     pub(crate) rewrite: &'static str,
     pub(crate) used: &'static str,
+    pub(crate) place: &'static str,
+    pub(crate) answered: &'static str,
 }
 
 impl Default for BareStatements {
@@ -47,6 +57,8 @@ impl Default for BareStatements {
             insert: turn::INSERT,
             rewrite: turn::REWRITE,
             used: turn::USED,
+            place: place::INSERT,
+            answered: place::ANSWERED,
         }
     }
 }
@@ -157,6 +169,43 @@ impl Store for Sqlite {
     fn close_turn(&self, scope: &Scope, turn: ClosedTurn) -> StoreFuture<'_, Kept> {
         let (scope, clock) = (scope.clone(), Arc::clone(&self.clock));
         self.write(move |db| turn::close(db, &scope, turn, clock.now().as_microsecond()))
+    }
+
+    fn revise_turn(&self, scope: &Scope, turn: ReviseTurn) -> StoreFuture<'_, Revised> {
+        let (scope, clock) = (scope.clone(), Arc::clone(&self.clock));
+        self.write(move |db| revision::revise(db, &scope, turn, clock.now().as_microsecond()))
+    }
+
+    fn held(&self, scope: &Scope, session: SessionId, turns_max: usize) -> StoreFuture<'_, Held> {
+        let scope = scope.clone();
+        Box::pin(async move { self.readers.read_here(|db| place::held(db, &scope, session, turns_max)).await })
+    }
+
+    fn match_history(
+        &self,
+        scope: &Scope,
+        chain: Fingerprint,
+        question: Fingerprint,
+    ) -> StoreFuture<'_, Option<HistoryMatch>> {
+        let scope = scope.clone();
+        Box::pin(async move { self.readers.read_here(|db| place::match_history(db, &scope, chain, question)).await })
+    }
+
+    fn turn(&self, scope: &Scope, id: TurnId) -> StoreFuture<'_, Option<Turn>> {
+        let scope = scope.clone();
+        self.read(move |db| turn::by_id(db, &scope, id)?.map(|(session, row)| row.turn(session)).transpose())
+    }
+
+    fn revisions(&self, scope: &Scope, id: TurnId) -> StoreFuture<'_, Option<Vec<Revision>>> {
+        let scope = scope.clone();
+        self.read(move |db| match turn::by_id(db, &scope, id)? {
+            Some((_, row)) => revision::list(db, row.key, id).map(Some),
+            None => Ok(None),
+        })
+    }
+
+    fn give_up_on_tools(&self, before: jiff::Timestamp) -> StoreFuture<'_, u64> {
+        self.write(move |db| turn::give_up_on_tools(db, before.as_microsecond(), ABANDONED_BATCH))
     }
 
     fn add_turns(

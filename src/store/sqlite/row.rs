@@ -15,7 +15,7 @@ use crate::store::StoreError;
 
 /// The columns of a turn, in the order of [`TurnRow::read`].
 pub(super) const COLUMNS: &str = "turn.number, turn.id, turn.status, turn.role, turn.question, turn.answer, turn.extra, turn.metadata, \
-     turn.created_at, turn.answered_at, turn.checksum, turn.key";
+     turn.created_at, turn.answered_at, turn.checksum, turn.key, turn.superseded";
 
 /// The content of a turn's row.
 #[derive(Debug)]
@@ -32,6 +32,7 @@ pub(super) struct TurnRow {
     pub(super) answered_at: Option<i64>,
     pub(super) checksum: i64,
     pub(super) key: i64,
+    pub(super) superseded: bool,
 }
 
 /// What question and answer are beside their text, and what was said between them.
@@ -93,6 +94,7 @@ impl TurnRow {
             answered_at: answer.map(|message| message.created_at.as_microsecond()),
             checksum: 0,
             key: 0,
+            superseded: turn.superseded,
         };
         row.checksum = row.sum(turn.session);
         row
@@ -114,6 +116,7 @@ impl TurnRow {
             answered_at: integer(row, 9)?,
             checksum: integer(row, 10)?.unwrap_or_default(),
             key: row.get(11)?,
+            superseded: integer(row, 12)?.unwrap_or_default() != 0,
         })
     }
 
@@ -139,7 +142,8 @@ impl TurnRow {
             messages.push(extra.answer.with(Role::Assistant, text, at));
         }
         let created_at = from_micros(self.created_at);
-        Ok(Turn { id: self.id, session, number, status, messages, metadata, created_at })
+        let superseded = self.superseded;
+        Ok(Turn { id: self.id, session, number, status, messages, metadata, created_at, superseded })
     }
 
     fn sum(&self, session: SessionId) -> i64 {

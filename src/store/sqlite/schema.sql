@@ -17,6 +17,8 @@ CREATE TABLE session (
     created_at    INTEGER NOT NULL,
     updated_at    INTEGER NOT NULL,
     last_accessed INTEGER NOT NULL,
+    -- Who keeps the history: we, the client, or a client that leaves out what is old.
+    history       TEXT    NOT NULL DEFAULT 'server' CHECK (history IN ('server', 'client', 'windowed')),
     UNIQUE (tenant, user, id)
 ) STRICT;
 
@@ -45,6 +47,8 @@ CREATE TABLE turn (
     checksum   INTEGER NOT NULL,
     -- When the session's own TTL ends it; NULL follows the server's setting.
     expires_at INTEGER,
+    -- An edit replaced it: kept, but not shown.
+    superseded INTEGER NOT NULL DEFAULT 0 CHECK (superseded IN (0, 1)),
     -- Blank is what Unicode calls white space, as in the code.
     CONSTRAINT a_question_says_something CHECK (
         trim(question, char(9, 10, 11, 12, 13, 32, 133, 160, 5760, 8192, 8193, 8194, 8195, 8196, 8197,
@@ -67,3 +71,41 @@ CREATE INDEX turn_by_age ON turn (created_at) WHERE expires_at IS NULL;
 CREATE INDEX turn_by_expiry ON turn (expires_at) WHERE expires_at IS NOT NULL;
 -- What a former process left unfinished.
 CREATE INDEX turn_pending ON turn (key) WHERE status = 'pending';
+
+-- Where a turn stands in its conversation, and how it is recognised when a client sends it again. Narrow, so
+-- that finding the place of a request reads no text. Fingerprints are 16 bytes.
+CREATE TABLE place (
+    turn       INTEGER PRIMARY KEY REFERENCES turn (key) ON DELETE CASCADE,
+    -- The number of the turn before it on its branch, 0 at the beginning.
+    parent     INTEGER NOT NULL CHECK (parent >= 0),
+    -- Which try at an answer the turn shows; others are revisions.
+    attempt    INTEGER NOT NULL DEFAULT 0,
+    revised    INTEGER NOT NULL DEFAULT 0 CHECK (revised IN (0, 1)),
+    question   BLOB    NOT NULL CHECK (length(question) = 16),
+    answer     BLOB    CHECK (length(answer) = 16),
+    -- The chain of all that was said before it, and with it, as its client told it.
+    before     BLOB    CHECK (length(before) = 16),
+    chain      BLOB    CHECK (length(chain) = 16),
+    -- What the client calls question, answer and request; NULL when it calls them nothing.
+    ids        TEXT    CHECK (ids IS NULL OR json_valid(ids)),
+    -- Tool calls that wait for their results.
+    open_calls TEXT    CHECK (open_calls IS NULL OR json_valid(open_calls))
+) STRICT;
+
+-- A conversation is found by what was said in it.
+CREATE INDEX place_by_chain ON place (chain) WHERE chain IS NOT NULL;
+CREATE INDEX place_by_before ON place (before, question) WHERE before IS NOT NULL;
+
+-- Other answers to the same question.
+CREATE TABLE revision (
+    turn       INTEGER NOT NULL REFERENCES turn (key) ON DELETE CASCADE,
+    attempt    INTEGER NOT NULL,
+    status     TEXT    NOT NULL CHECK (status IN ('complete', 'partial', 'failed')),
+    -- What followed the question, as JSON messages.
+    messages   TEXT    NOT NULL CHECK (json_valid(messages)),
+    answer     BLOB    CHECK (length(answer) = 16),
+    ids        TEXT    CHECK (ids IS NULL OR json_valid(ids)),
+    created_at INTEGER NOT NULL,
+    checksum   INTEGER NOT NULL,
+    PRIMARY KEY (turn, attempt)
+) STRICT, WITHOUT ROWID;

@@ -7,11 +7,15 @@ use serde_json::Map;
 use super::connect::meaning;
 use super::row::{COLUMNS, TurnRow};
 use super::session::{self, Place, cursor, execute, reserve, rows_max, turn_expiry};
+use super::{place, revision};
 use crate::clock::from_micros;
 use crate::id::{SessionId, TurnId};
-use crate::message::Message;
+use crate::message::{Message, Role};
 use crate::scope::Scope;
-use crate::session::{AddedMessage, ClosedTurn, OpenTurn, SessionSeed, Turn, TurnDraft, TurnStatus, group};
+use crate::session::{
+    AddedMessage, ClientIds, ClosedTurn, Fingerprint, OpenTurn, SessionSeed, Turn, TurnDraft, TurnStatus, chained,
+    group,
+};
 use crate::store::check;
 use crate::store::{Kept, Opened, Page, PageRequest, Recent, StoreError};
 
@@ -41,20 +45,64 @@ pub(super) fn open(db: &Connection, scope: &Scope, open: OpenTurn, now: Timestam
         return Ok(Opened { number: Some(row.number), created_at, kept: Kept::OnDisk });
     }
     let now = open.asked_at.unwrap_or(now);
-    let place = reserve(db, scope, open.session, &open.seed, 1, now.as_microsecond())?;
-    let mut question = open.question;
-    question.created_at = now;
+    let imported = open.place.imported.len() as u64;
+    let mut place = reserve(db, scope, open.session, &open.seed, 1 + imported, now.as_microsecond())?;
+    place::shift(db, place.key, &open.place.shift)?;
+    let mut stand = Stand::new(db, scope, &place, open.place.parent, open.place.before)?;
+    for draft in open.place.imported {
+        let turn = placed(draft, open.session, place.number, &|| now);
+        stand.insert(db, &mut place, &turn, &ClientIds::default())?;
+    }
+    let mut messages = vec![open.question];
+    messages[0].created_at = now;
+    messages.extend(open.place.then);
     let turn = Turn {
         id: open.id,
         session: open.session,
         number: place.number,
         status: TurnStatus::Pending,
-        messages: vec![question],
+        messages,
         metadata: open.metadata,
         created_at: now,
+        superseded: false,
     };
-    insert(db, &place, &turn)?;
-    Ok(Opened { number: Some(place.number), created_at: now, kept: Kept::OnDisk })
+    stand.insert(db, &mut place, &turn, &open.place.ids)?;
+    Ok(Opened { number: Some(turn.number), created_at: now, kept: Kept::OnDisk })
+}
+
+/// Where the next turn of a branch stands.
+struct Stand {
+    parent: u64,
+    before: Option<Fingerprint>,
+}
+
+impl Stand {
+    /// After `parent`, or at the end of the visible branch. The chain goes on from there, unless the client
+    /// told its own.
+    fn new(
+        db: &Connection,
+        scope: &Scope,
+        place: &Place,
+        parent: Option<u64>,
+        before: Option<Fingerprint>,
+    ) -> Result<Self, StoreError> {
+        let (head, chain) = place::head(db, place.key)?;
+        let beginning = || Some(Fingerprint::beginning(scope.tenant().as_str(), scope.user().as_str()));
+        let before = before.or(chain).or_else(|| if head == 0 { beginning() } else { None });
+        Ok(Self { parent: parent.unwrap_or(head), before })
+    }
+
+    /// Writes a turn here; the next one stands after it.
+    fn insert(&mut self, db: &Connection, place: &mut Place, turn: &Turn, ids: &ClientIds) -> Result<(), StoreError> {
+        insert(db, place, turn)?;
+        let key = db.last_insert_rowid();
+        place::insert(db, key, turn, self.parent, self.before, ids)?;
+        self.parent = turn.number;
+        let answer = crate::session::answer_of(&turn.messages).map(Fingerprint::of);
+        self.before = self.before.map(|before| chained(before, Fingerprint::of(turn.question()), answer));
+        place.number += 1;
+        Ok(())
+    }
 }
 
 /// Writes how a pending turn ended.
@@ -65,15 +113,39 @@ pub(super) fn close(db: &Connection, scope: &Scope, closed: ClosedTurn, now: i64
     };
     let key = row.key;
     let mut turn = row.turn(closed.session)?;
-    if turn.status != TurnStatus::Pending {
+    let overtaken = revision::attempt(db, key)? != closed.attempt;
+    let waits_for_tools = turn.status == TurnStatus::Partial && awaits_tools(&turn);
+    if !overtaken && turn.status != TurnStatus::Pending && !waits_for_tools {
         return Ok(Kept::OnDisk);
+    }
+    if overtaken {
+        turn.messages.truncate(1);
     }
     turn.status = closed.status;
     turn.messages.extend(closed.messages);
     turn.metadata.extend(closed.metadata);
-    rewrite(db, key, &turn)?;
+    if overtaken {
+        revision::put_aside(db, key, closed.attempt, &turn, now)?;
+    } else {
+        settle(db, session_key, key, &turn, now)?;
+    }
+    revision::keep_others(db, key, &turn, closed.others, now)?;
     execute(db, USED, params![session_key, now])?;
     Ok(Kept::OnDisk)
+}
+
+/// Writes an ending in its place; a try that came to nothing gives way to an earlier whole answer.
+fn settle(db: &Connection, session_key: i64, key: i64, turn: &Turn, now: i64) -> Result<(), StoreError> {
+    rewrite(db, key, turn)?;
+    if turn.status == TurnStatus::Failed && revision::restore(db, session_key, turn.number, key)? {
+        tracing::debug!(turn.id = %turn.id, at = now, "An earlier answer is shown again");
+    }
+    Ok(())
+}
+
+/// Whether the model asked for tools and has not heard from them.
+fn awaits_tools(turn: &Turn) -> bool {
+    turn.messages.last().is_some_and(|message| message.calls_tools() || message.role == Role::Tool)
 }
 
 /// Adds turns that others completed.
@@ -88,11 +160,11 @@ pub(super) fn add(
     let seed = place_for(db, scope, session, seed)?;
     drafts.iter().try_for_each(check::draft)?;
     let mut place = reserve(db, scope, session, &seed, drafts.len() as u64, now().as_microsecond())?;
+    let mut stand = Stand::new(db, scope, &place, None, None)?;
     let mut turns = Vec::with_capacity(drafts.len());
     for draft in drafts {
         let turn = placed(draft, session, place.number, &now);
-        insert(db, &place, &turn)?;
-        place.number += 1;
+        stand.insert(db, &mut place, &turn, &ClientIds::default())?;
         turns.push(turn);
     }
     Ok(turns)
@@ -124,7 +196,7 @@ fn placed(draft: TurnDraft, session: SessionId, number: u64, now: &impl Fn() -> 
             None => now(),
         };
     }
-    Turn { id: draft.id, session, number, status, messages, metadata: draft.metadata, created_at }
+    Turn { id: draft.id, session, number, status, messages, metadata: draft.metadata, created_at, superseded: false }
 }
 
 /// What is answered now is what will be read later: microseconds.
@@ -194,18 +266,24 @@ fn insert(db: &Connection, place: &Place, turn: &Turn) -> Result<(), StoreError>
 }
 
 /// Writes a turn again in its place.
-fn rewrite(db: &Connection, key: i64, turn: &Turn) -> Result<(), StoreError> {
+pub(super) fn rewrite(db: &Connection, key: i64, turn: &Turn) -> Result<(), StoreError> {
     let row = TurnRow::of(turn);
     let values = params![key, row.status, row.answer, row.extra, row.metadata, row.answered_at, row.checksum];
-    execute(db, REWRITE, values).map(drop)
+    execute(db, REWRITE, values)?;
+    place::answered(db, key, turn)
 }
 
 /// Looks a turn up within its scope and session. Answers the session's key too.
-fn find(db: &Connection, scope: &Scope, session: SessionId, id: TurnId) -> Result<Option<(i64, TurnRow)>, StoreError> {
+pub(super) fn find(
+    db: &Connection,
+    scope: &Scope,
+    session: SessionId,
+    id: TurnId,
+) -> Result<Option<(i64, TurnRow)>, StoreError> {
     let mut statement = db.prepare_cached(&find_sql()).map_err(|error| meaning(&error))?;
     let (tenant, user) = (scope.tenant().as_str(), scope.user().as_str());
     let values = params![tenant, user, session.as_uuid().as_bytes(), id.as_uuid().as_bytes()];
-    let found = statement.query_row(values, |row| Ok((row.get(12)?, TurnRow::read(row)?))).optional();
+    let found = statement.query_row(values, |row| Ok((row.get(13)?, TurnRow::read(row)?))).optional();
     found.map_err(|error| meaning(&error))
 }
 
@@ -248,7 +326,7 @@ pub(super) fn recent(
 
 pub(super) fn recent_sql() -> String {
     format!(
-        "SELECT {COLUMNS} FROM turn WHERE session = ?1 AND status IN ('complete', 'partial')
+        "SELECT {COLUMNS} FROM turn WHERE session = ?1 AND status IN ('complete', 'partial') AND superseded = 0
          ORDER BY number DESC LIMIT ?2"
     )
 }
@@ -262,7 +340,7 @@ pub(super) fn list(
 ) -> Result<Option<(i64, Page<Turn>)>, StoreError> {
     let Some((key, _)) = session::find(db, scope, session)? else { return Ok(None) };
     let mut statement = db.prepare_cached(&list_sql()).map_err(|error| meaning(&error))?;
-    let values = params![key, cursor(page), rows_max(page.limit.saturating_add(1))];
+    let values = params![key, cursor(page), rows_max(page.limit.saturating_add(1)), page.superseded];
     let rows = statement.query_map(values, TurnRow::read).map_err(|error| meaning(&error))?;
     let decode = |row: rusqlite::Result<TurnRow>| {
         let row = row.map_err(|error| meaning(&error))?;
@@ -273,7 +351,59 @@ pub(super) fn list(
 }
 
 pub(super) fn list_sql() -> String {
-    format!("SELECT {COLUMNS} FROM turn WHERE session = ?1 AND number > ?2 ORDER BY number LIMIT ?3")
+    format!(
+        "SELECT {COLUMNS} FROM turn WHERE session = ?1 AND number > ?2 AND superseded <= ?4 ORDER BY number LIMIT ?3"
+    )
+}
+
+/// Ends a turn that nobody will end: partial if the model has spoken, else an earlier answer, else failed.
+fn abandon(db: &Connection, key: i64, mut turn: Turn, reason: &str) -> Result<(), StoreError> {
+    turn.status = if turn.messages.len() > 1 { TurnStatus::Partial } else { TurnStatus::Failed };
+    turn.metadata.insert("reason".into(), reason.into());
+    let sql = "SELECT session FROM turn WHERE key = ?1";
+    let session_key = db.query_row(sql, [key], |row| row.get(0)).map_err(|error| meaning(&error))?;
+    settle(db, session_key, key, &turn, 0)
+}
+
+/// Ends turns that have waited for the results of tools for too long.
+pub(super) fn give_up_on_tools(db: &Connection, before: i64, turns_max: usize) -> Result<u64, StoreError> {
+    let sql = format!(
+        "SELECT {COLUMNS}, session.id FROM turn JOIN session ON session.key = turn.session
+         JOIN place ON place.turn = turn.key
+         WHERE turn.status = 'pending' AND place.open_calls IS NOT NULL AND turn.answered_at < ?1 LIMIT ?2"
+    );
+    let waiting = with_sessions(db, &sql, params![before, rows_max(turns_max)])?;
+    let count = waiting.len() as u64;
+    for (session, row) in waiting {
+        let key = row.key;
+        if let Ok(turn) = row.turn(session) {
+            abandon(db, key, turn, "the results of the tools never came")?;
+        }
+    }
+    Ok(count)
+}
+
+/// Turns with the ids of their sessions.
+fn with_sessions(
+    db: &Connection,
+    sql: &str,
+    values: impl rusqlite::Params,
+) -> Result<Vec<(SessionId, TurnRow)>, StoreError> {
+    let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
+    let read =
+        |row: &rusqlite::Row<'_>| Ok((SessionId::from_uuid(uuid::Uuid::from_bytes(row.get(13)?)), TurnRow::read(row)?));
+    let rows = statement.query_map(values, read).map_err(|error| meaning(&error))?;
+    rows.collect::<Result<_, _>>().map_err(|error| meaning(&error))
+}
+
+/// Looks a turn up by its id alone, within its scope.
+pub(super) fn by_id(db: &Connection, scope: &Scope, id: TurnId) -> Result<Option<(SessionId, TurnRow)>, StoreError> {
+    let sql = format!(
+        "SELECT {COLUMNS}, session.id FROM turn JOIN session ON session.key = turn.session
+         WHERE turn.id = ?1 AND tenant = ?2 AND user = ?3 LIMIT 1"
+    );
+    let values = params![id.as_uuid().as_bytes(), scope.tenant().as_str(), scope.user().as_str()];
+    Ok(with_sessions(db, &sql, values)?.pop())
 }
 
 /// Marks turns left pending by a former process as failed, with the reason.
@@ -282,19 +412,12 @@ pub(super) fn fail_abandoned(db: &Connection, turns_max: usize) -> Result<u64, S
         "SELECT {COLUMNS}, session.id FROM turn JOIN session ON session.key = turn.session
          WHERE turn.status = 'pending' LIMIT ?1"
     );
-    let mut statement = db.prepare_cached(&sql).map_err(|error| meaning(&error))?;
-    let read = |row: &rusqlite::Row<'_>| Ok((uuid::Uuid::from_bytes(row.get(12)?), TurnRow::read(row)?));
-    let rows = statement.query_map([turns_max], read).map_err(|error| meaning(&error))?;
-    let rows: Vec<_> = rows.collect::<Result<_, _>>().map_err(|error| meaning(&error))?;
+    let rows = with_sessions(db, &sql, [rows_max(turns_max)])?;
     let count = rows.len() as u64;
     for (session, row) in rows {
         let key = row.key;
-        match row.turn(SessionId::from_uuid(session)) {
-            Ok(mut turn) => {
-                turn.status = TurnStatus::Failed;
-                turn.metadata.insert("reason".into(), "recalld stopped before the answer came".into());
-                rewrite(db, key, &turn)?;
-            }
+        match row.turn(session) {
+            Ok(turn) => abandon(db, key, turn, "recalld stopped before the answer came")?,
             // A damaged row is left as it is, so that its damage stays visible; only its state moves on.
             Err(_) => drop(execute(db, "UPDATE turn SET status = 'failed' WHERE key = ?1", [key])?),
         }

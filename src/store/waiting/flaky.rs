@@ -121,6 +121,38 @@ impl Store for Flaky {
         self.inner.turns(scope, session, page)
     }
 
+    fn revise_turn(&self, scope: &Scope, turn: ReviseTurn) -> StoreFuture<'_, Revised> {
+        match self.check() {
+            Ok(()) => self.inner.revise_turn(scope, turn),
+            Err(error) => Box::pin(async { Err(error) }),
+        }
+    }
+
+    fn held(&self, scope: &Scope, session: SessionId, turns_max: usize) -> StoreFuture<'_, Held> {
+        self.inner.held(scope, session, turns_max)
+    }
+
+    fn match_history(
+        &self,
+        scope: &Scope,
+        chain: Fingerprint,
+        question: Fingerprint,
+    ) -> StoreFuture<'_, Option<HistoryMatch>> {
+        self.inner.match_history(scope, chain, question)
+    }
+
+    fn turn(&self, scope: &Scope, id: TurnId) -> StoreFuture<'_, Option<Turn>> {
+        self.inner.turn(scope, id)
+    }
+
+    fn revisions(&self, scope: &Scope, id: TurnId) -> StoreFuture<'_, Option<Vec<Revision>>> {
+        self.inner.revisions(scope, id)
+    }
+
+    fn give_up_on_tools(&self, before: Timestamp) -> StoreFuture<'_, u64> {
+        self.inner.give_up_on_tools(before)
+    }
+
     fn expire(&self, expiry: Expiry) -> StoreFuture<'_, Expired> {
         self.inner.expire(expiry)
     }

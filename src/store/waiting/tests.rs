@@ -57,6 +57,7 @@ impl Chat {
             question,
             metadata: Map::new(),
             asked_at: None,
+            place: Default::default(),
         }
     }
 
@@ -72,7 +73,15 @@ impl Chat {
 
     async fn close(&self, id: TurnId, status: TurnStatus, text: &str) -> Result<Kept, StoreError> {
         let messages = vec![Message::new(Role::Assistant, text, Timestamp::UNIX_EPOCH)];
-        let turn = ClosedTurn { id, session: self.session, status, messages, metadata: Map::new() };
+        let turn = ClosedTurn {
+            id,
+            session: self.session,
+            status,
+            messages,
+            metadata: Map::new(),
+            attempt: 0,
+            others: Vec::new(),
+        };
         self.store.close_turn(&self.scope, turn).await
     }
 
@@ -155,7 +164,8 @@ async fn what_waits_is_shown_as_it_will_be_stored() {
     let opened = chat.open(question).await.expect("the question waits");
     let metadata = json!({"model": "m"}).as_object().cloned().expect("an object");
     let messages = vec![Message::new(Role::Assistant, "so", Timestamp::UNIX_EPOCH)];
-    let ending = ClosedTurn { id, session, status: TurnStatus::Complete, messages, metadata };
+    let ending =
+        ClosedTurn { id, session, status: TurnStatus::Complete, messages, metadata, attempt: 0, others: Vec::new() };
     chat.store.close_turn(&chat.scope, ending).await.expect("the ending waits");
     let shown = chat.store.last_turns(&chat.scope, chat.session, 6).await.expect("reading goes on").turns.remove(0);
     assert_eq!((shown.created_at, shown.question().created_at), (opened.created_at, opened.created_at));

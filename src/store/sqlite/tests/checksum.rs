@@ -134,11 +134,27 @@ async fn a_damaged_question_costs_only_itself() {
     let disk = Scratched::new().await;
     let question = Message::new(Role::User, "how?", jiff::Timestamp::UNIX_EPOCH);
     let (id, session, seed) = (RandomIds.turn(jiff::Timestamp::UNIX_EPOCH), disk.session, SessionSeed::default());
-    let open = OpenTurn { id, session, seed, question, metadata: Default::default(), asked_at: None };
+    let open = OpenTurn {
+        id,
+        session,
+        seed,
+        question,
+        metadata: Default::default(),
+        asked_at: None,
+        place: Default::default(),
+    };
     disk.store.open_turn(&ann(), open).await.expect("the question is written");
     disk.scratch("question", 4, &Value::Blob(vec![0xff, b'?']));
     let messages = vec![Message::new(Role::Assistant, "so", jiff::Timestamp::UNIX_EPOCH)];
-    let ending = ClosedTurn { id, session, status: TurnStatus::Complete, messages, metadata: Default::default() };
+    let ending = ClosedTurn {
+        id,
+        session,
+        status: TurnStatus::Complete,
+        messages,
+        metadata: Default::default(),
+        attempt: 0,
+        others: Vec::new(),
+    };
     let closed = disk.store.close_turn(&ann(), ending).await;
     assert!(matches!(closed, Err(StoreError::Damaged { number: 4, .. })), "{closed:?}");
     assert_eq!(disk.store.fail_abandoned().await.expect("the store starts"), 1);

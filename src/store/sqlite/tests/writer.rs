@@ -47,7 +47,15 @@ async fn more_abandoned_turns_than_a_batch_are_all_marked() {
         let id = RandomIds.turn(Timestamp::UNIX_EPOCH);
         store.open_turn(
             &ann(),
-            OpenTurn { id, session, seed: SessionSeed::default(), question, metadata: Map::new(), asked_at: None },
+            OpenTurn {
+                id,
+                session,
+                seed: SessionSeed::default(),
+                question,
+                metadata: Map::new(),
+                asked_at: None,
+                place: Default::default(),
+            },
         )
     };
     let opened = join_all((0..=ABANDONED_BATCH).map(open)).await;

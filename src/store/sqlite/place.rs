@@ -1,0 +1,239 @@
+//! Where turns stand in their conversation, in SQL.
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use serde::{Deserialize, Serialize};
+
+use super::connect::meaning;
+use super::revision;
+use super::row::to_json;
+use super::session::{self, execute, rows_max};
+use crate::id::{SessionId, TurnId};
+use crate::message::Role;
+use crate::scope::Scope;
+use crate::session::{ClientIds, Fingerprint, Held, HistoryMode, Outline, Shift, Turn, TurnStatus, chained};
+use crate::store::{HistoryMatch, StoreError};
+
+/// What the client calls things, as stored.
+#[derive(Serialize, Deserialize)]
+struct Ids {
+    #[serde(rename = "q", default, skip_serializing_if = "Option::is_none")]
+    question: Option<String>,
+    #[serde(rename = "a", default, skip_serializing_if = "Option::is_none")]
+    answer: Option<String>,
+    #[serde(rename = "k", default, skip_serializing_if = "Option::is_none")]
+    key: Option<String>,
+}
+
+/// Client ids as a column.
+pub(super) fn ids_column(ids: &ClientIds) -> Option<String> {
+    let ClientIds { question, answer, key } = ids.clone();
+    let named = question.is_some() || answer.is_some() || key.is_some();
+    named.then(|| to_json(&Ids { question, answer, key }))
+}
+
+/// Reads what [`ids_column`] wrote.
+pub(super) fn read_ids(column: Option<String>) -> ClientIds {
+    let ids = column.and_then(|json| serde_json::from_str::<Ids>(&json).ok());
+    ids.map_or_else(ClientIds::default, |Ids { question, answer, key }| ClientIds { question, answer, key })
+}
+
+pub(super) const INSERT: &str = "INSERT INTO place (turn, parent, question, answer, before, chain, ids, open_calls)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+
+/// Writes where a new turn stands. `turn_key` is its row's key.
+pub(super) fn insert(
+    db: &Connection,
+    turn_key: i64,
+    turn: &Turn,
+    parent: u64,
+    before: Option<Fingerprint>,
+    ids: &ClientIds,
+) -> Result<(), StoreError> {
+    let prints = Prints::of(turn, before);
+    let values = params![
+        turn_key,
+        parent,
+        prints.question.to_bytes(),
+        prints.answer.map(Fingerprint::to_bytes),
+        before.map(Fingerprint::to_bytes),
+        prints.chain.map(Fingerprint::to_bytes),
+        ids_column(ids),
+        prints.open_calls,
+    ];
+    execute(db, INSERT, values).map(drop)
+}
+
+pub(super) const ANSWERED: &str = "UPDATE place SET answer = ?2, open_calls = ?3, chain = ?4 WHERE turn = ?1";
+
+/// Writes how a turn is recognised now that its answer changed.
+pub(super) fn answered(db: &Connection, turn_key: i64, turn: &Turn) -> Result<(), StoreError> {
+    let sql = "SELECT before FROM place WHERE turn = ?1";
+    let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
+    let before: Option<Option<[u8; 16]>> =
+        statement.query_row([turn_key], |row| row.get(0)).optional().map_err(|error| meaning(&error))?;
+    let prints = Prints::of(turn, before.flatten().map(Fingerprint::from_bytes));
+    let bytes = |print: Option<Fingerprint>| print.map(Fingerprint::to_bytes);
+    execute(db, ANSWERED, params![turn_key, bytes(prints.answer), prints.open_calls, bytes(prints.chain)]).map(drop)
+}
+
+/// How a turn is recognised.
+struct Prints {
+    question: Fingerprint,
+    answer: Option<Fingerprint>,
+    chain: Option<Fingerprint>,
+    open_calls: Option<String>,
+}
+
+impl Prints {
+    fn of(turn: &Turn, before: Option<Fingerprint>) -> Self {
+        let question = Fingerprint::of(turn.question());
+        let answer = turn.messages.iter().skip(1).rev().find(|message| message.role == Role::Assistant);
+        let answer = answer.map(Fingerprint::of);
+        let calls = open_calls(turn);
+        let chain = before.filter(|_| calls.is_empty()).map(|before| chained(before, question, answer));
+        Self { question, answer, chain, open_calls: (!calls.is_empty()).then(|| to_json(&calls)) }
+    }
+}
+
+/// Tool calls of a turn that have no result in it.
+fn open_calls(turn: &Turn) -> Vec<String> {
+    let raw = |message: &crate::message::Message, field: &str| message.raw.as_ref()?.get(field).cloned();
+    let id = |call: &serde_json::Value| call.get("id")?.as_str().map(str::to_owned);
+    let called = turn.messages.iter().filter_map(|message| raw(message, "tool_calls"));
+    let called = called.flat_map(|calls| calls.as_array().into_iter().flatten().filter_map(id).collect::<Vec<_>>());
+    let results: Vec<_> = turn.messages.iter().filter_map(|message| raw(message, "tool_call_id")).collect();
+    called.filter(|call| results.iter().all(|result| result.as_str() != Some(call))).collect()
+}
+
+/// The number of the visible branch's last turn, and the chain after it.
+pub(super) fn head(db: &Connection, session_key: i64) -> Result<(u64, Option<Fingerprint>), StoreError> {
+    let sql = "SELECT turn.number, place.chain FROM turn LEFT JOIN place ON place.turn = turn.key
+               WHERE turn.session = ?1 AND turn.superseded = 0 ORDER BY turn.number DESC LIMIT 1";
+    let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
+    let read = |row: &Row<'_>| Ok((row.get(0)?, row.get::<_, Option<[u8; 16]>>(1)?.map(Fingerprint::from_bytes)));
+    let found = statement.query_row([session_key], read).optional().map_err(|error| meaning(&error))?;
+    Ok(found.unwrap_or((0, None)))
+}
+
+/// Hides, shows and swaps what a client's move in its history asks for.
+pub(super) fn shift(db: &Connection, session_key: i64, shift: &Shift) -> Result<(), StoreError> {
+    let set = "UPDATE turn SET superseded = ?3 WHERE session = ?1 AND number = ?2";
+    for (numbers, superseded) in [(&shift.hide, true), (&shift.show, false)] {
+        for number in numbers {
+            execute(db, set, params![session_key, number, superseded])?;
+        }
+    }
+    for (number, attempt) in &shift.activate {
+        revision::activate(db, session_key, *number, *attempt)?;
+    }
+    if let Some(mode) = shift.mode {
+        execute(db, "UPDATE session SET history = ?2 WHERE key = ?1", params![session_key, mode_word(mode)])?;
+    }
+    Ok(())
+}
+
+fn mode_word(mode: HistoryMode) -> &'static str {
+    match mode {
+        HistoryMode::Server => "server",
+        HistoryMode::Client => "client",
+        HistoryMode::Windowed => "windowed",
+    }
+}
+
+fn read_mode(word: &str) -> HistoryMode {
+    [HistoryMode::Client, HistoryMode::Windowed].into_iter().find(|mode| mode_word(*mode) == word).unwrap_or_default()
+}
+
+/// The newest turns of a session as outlines, by number, superseded ones included.
+pub(super) fn held(db: &Connection, scope: &Scope, id: SessionId, turns_max: usize) -> Result<Held, StoreError> {
+    let Some((key, _)) = session::find(db, scope, id)? else { return Ok(Held::default()) };
+    let read = || -> rusqlite::Result<Held> {
+        let mode: String =
+            db.prepare_cached("SELECT history FROM session WHERE key = ?1")?.query_row([key], |row| row.get(0))?;
+        let sql =
+            "SELECT turn.id, turn.number, place.parent, turn.superseded, turn.status, place.question, place.answer,
+                          place.ids, place.open_calls, place.revised
+                   FROM turn JOIN place ON place.turn = turn.key
+                   WHERE turn.session = ?1 ORDER BY turn.number DESC LIMIT ?2";
+        let mut statement = db.prepare_cached(sql)?;
+        let rows = statement.query_map(params![key, rows_max(turns_max)], outline)?;
+        let mut turns: Vec<(bool, Outline)> = rows.collect::<Result<_, _>>()?;
+        turns.reverse();
+        // Nearly all turns were tried once.
+        if turns.iter().any(|(revised, _)| *revised) {
+            add_revisions(db, key, &mut turns)?;
+        }
+        Ok(Held { mode: read_mode(&mode), turns: turns.into_iter().map(|(_, turn)| turn).collect() })
+    };
+    read().map_err(|error| meaning(&error))
+}
+
+fn outline(row: &Row<'_>) -> rusqlite::Result<(bool, Outline)> {
+    let status: String = row.get(4)?;
+    let calls: Option<String> = row.get(8)?;
+    let outline = Outline {
+        id: TurnId::from_uuid(uuid::Uuid::from_bytes(row.get(0)?)),
+        number: row.get(1)?,
+        parent: row.get(2)?,
+        visible: !row.get::<_, bool>(3)?,
+        status: TurnStatus::parse(&status).unwrap_or(TurnStatus::Failed),
+        question: Fingerprint::from_bytes(row.get(5)?),
+        answer: row.get::<_, Option<[u8; 16]>>(6)?.map(Fingerprint::from_bytes),
+        revisions: Vec::new(),
+        ids: read_ids(row.get(7)?),
+        open_calls: calls.and_then(|json| serde_json::from_str(&json).ok()).unwrap_or_default(),
+    };
+    Ok((row.get(9)?, outline))
+}
+
+fn add_revisions(db: &Connection, session_key: i64, turns: &mut [(bool, Outline)]) -> rusqlite::Result<()> {
+    let sql =
+        "SELECT turn.number, revision.attempt, revision.answer FROM turn JOIN revision ON revision.turn = turn.key
+               WHERE turn.session = ?1 AND turn.number >= ?2";
+    let first = turns.first().map_or(0, |(_, turn)| turn.number);
+    let mut statement = db.prepare_cached(sql)?;
+    let mut rows = statement.query(params![session_key, first])?;
+    while let Some(row) = rows.next()? {
+        let number: u64 = row.get(0)?;
+        let answer = row.get::<_, Option<[u8; 16]>>(2)?.map(Fingerprint::from_bytes);
+        if let Some((_, turn)) = turns.iter_mut().find(|(_, turn)| turn.number == number) {
+            turn.revisions.push((row.get(1)?, answer));
+        }
+    }
+    Ok(())
+}
+
+/// Finds a conversation by what was said in it: one that ends there, else one whose last turn asks the same
+/// thing after it; the newest of several.
+pub(super) fn match_history(
+    db: &Connection,
+    scope: &Scope,
+    chain: Fingerprint,
+    question: Fingerprint,
+) -> Result<Option<HistoryMatch>, StoreError> {
+    let by = |condition: &str| {
+        format!(
+            "SELECT session.id, turn.number = (SELECT max(number) FROM turn AS last
+                                               WHERE last.session = turn.session AND last.superseded = 0)
+             FROM place JOIN turn ON turn.key = place.turn JOIN session ON session.key = turn.session
+             WHERE {condition} AND turn.superseded = 0 AND session.tenant = ?2 AND session.user = ?3
+             ORDER BY 2 DESC, turn.key DESC LIMIT 1"
+        )
+    };
+    let (tenant, user) = (scope.tenant().as_str(), scope.user().as_str());
+    let read = |row: &Row<'_>| Ok((SessionId::from_uuid(uuid::Uuid::from_bytes(row.get(0)?)), row.get::<_, bool>(1)?));
+    let find = |sql: &str, values: &[&dyn rusqlite::ToSql]| {
+        let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
+        statement.query_row(values, read).optional().map_err(|error| meaning(&error))
+    };
+    let (chain, question) = (chain.to_bytes(), question.to_bytes());
+    let after = find(&by("place.chain = ?1"), &[&chain, &tenant, &user])?;
+    if let Some((session, true)) = after {
+        return Ok(Some(HistoryMatch::Continues(session)));
+    }
+    let again = find(&by("place.before = ?1 AND place.question = ?4"), &[&chain, &tenant, &user, &question])?;
+    if let Some((session, true)) = again {
+        return Ok(Some(HistoryMatch::Continues(session)));
+    }
+    Ok(after.or(again).map(|(session, _)| HistoryMatch::Forks(session)))
+}
