@@ -2,13 +2,14 @@
 //!
 //! A [`ChatModel`] is asked with messages in the wire format of chat models and answers in pieces.
 //! `openai` speaks to any OpenAI-compatible server, `builtin` answers in process when there is none,
-//! `scripted` says what a test told it to.
+//! `scripted` says what a test told it to. `relay` passes a client's own request on to any of them.
 //!
 //! **Invariant:** a model proposes text. It never sees the store and decides nothing.
 
 pub mod builtin;
 pub(crate) mod http;
 pub mod openai;
+pub mod relay;
 pub mod scripted;
 pub(crate) mod sse;
 

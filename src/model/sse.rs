@@ -3,12 +3,13 @@
 //! Bytes may be cut anywhere: inside a character, inside a line, between CR and LF. Lines are
 //! therefore kept as bytes and become text only once they are whole.
 //!
-//! Only `data` is read. Comments, and the fields that reconnecting browsers need, are passed over.
+//! Only `data` is read. Comments, and the fields that reconnecting browsers need, stay in the bytes of
+//! their event for whoever passes events on.
 
 use std::collections::VecDeque;
 
 /// How large an event may be that has not ended yet. A model's piece is a few hundred bytes.
-const EVENT_BYTES_MAX: usize = 8 * 1024 * 1024;
+pub(crate) const EVENT_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// An event, or one line of it, has outgrown its bound.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -17,15 +18,26 @@ pub(crate) struct TooLong {
     bytes_max: usize,
 }
 
-/// The reader: bytes go in, the data of whole events comes out.
+/// Everything up to and including a blank line.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Event {
+    /// Its bytes as they came.
+    pub(crate) raw: Vec<u8>,
+    /// Its `data` lines, joined; `None` when it has none.
+    pub(crate) data: Option<String>,
+    /// It is only the LF of a CR LF whose CR ended the event before it.
+    pub(crate) is_tail: bool,
+}
+
+/// The reader: bytes go in, whole events come out.
 #[derive(Debug)]
 pub(crate) struct Events {
     bytes_max: usize,
-    /// The line that has not ended yet.
-    line: Vec<u8>,
-    /// The data of the event that has not ended yet; `None` until its first `data` line.
-    data: Option<String>,
-    whole: VecDeque<String>,
+    /// The event that has not ended yet.
+    event: Event,
+    /// Where in it the line begins that has not ended yet.
+    line_at: usize,
+    whole: VecDeque<Event>,
     /// The last byte was a CR: an LF after it belongs to the same line end.
     after_cr: bool,
     /// A byte order mark is allowed before the first line, and nowhere else.
@@ -39,9 +51,9 @@ impl Default for Events {
 }
 
 impl Events {
-    fn with_bound(bytes_max: usize) -> Self {
-        let (line, data, whole) = (Vec::new(), None, VecDeque::new());
-        Self { bytes_max, line, data, whole, after_cr: false, at_start: true }
+    pub(crate) fn with_bound(bytes_max: usize) -> Self {
+        let (event, whole) = (Event::default(), VecDeque::new());
+        Self { bytes_max, event, line_at: 0, whole, after_cr: false, at_start: true }
     }
 
     /// Takes in what arrived. Events that became whole before an error can still be taken.
@@ -49,6 +61,7 @@ impl Events {
         let mut rest = bytes;
         while let Some(first) = rest.first() {
             if std::mem::take(&mut self.after_cr) && *first == b'\n' {
+                self.end_line_end();
                 rest = &rest[1..];
                 continue;
             }
@@ -57,48 +70,84 @@ impl Events {
             };
             self.grow(&rest[..end])?;
             self.after_cr = rest[end] == b'\r';
-            self.end_line();
+            self.end_line(rest[end]);
             rest = &rest[end + 1..];
         }
         Ok(())
     }
 
-    /// The data of the next whole event.
+    /// The data of the next whole event that has any.
     pub(crate) fn take(&mut self) -> Option<String> {
+        std::iter::from_fn(|| self.take_event()).find_map(|event| event.data)
+    }
+
+    /// The next whole event, comments and all. Together they are the bytes that came.
+    pub(crate) fn take_event(&mut self) -> Option<Event> {
         self.whole.pop_front()
     }
 
+    /// Nothing more will come: what lacks only its line ends is given them.
+    pub(crate) fn close(&mut self) {
+        if !self.event.raw.is_empty() {
+            // After a CR the first of these is its other half.
+            let _ = self.push(b"\n\n");
+        }
+    }
+
     fn grow(&mut self, bytes: &[u8]) -> Result<(), TooLong> {
-        let held = self.line.len() + self.data.as_ref().map_or(0, String::len);
-        if held + bytes.len() > self.bytes_max {
+        // A line end is never too long: it is what brings an event to its end.
+        if !bytes.is_empty() && self.event.raw.len() + bytes.len() > self.bytes_max {
             return Err(TooLong { bytes_max: self.bytes_max });
         }
-        self.line.extend_from_slice(bytes);
+        self.event.raw.extend_from_slice(bytes);
         Ok(())
     }
 
-    fn end_line(&mut self) {
-        let line = std::mem::take(&mut self.line);
-        let line = String::from_utf8_lossy(&line);
+    fn end_line(&mut self, line_end: u8) {
+        let line = String::from_utf8_lossy(&self.event.raw[self.line_at..]);
         let line = if std::mem::take(&mut self.at_start) { line.trim_start_matches('\u{feff}') } else { &line };
-        if line.is_empty() {
-            self.whole.extend(self.data.take());
-            return;
-        }
+        let is_blank = line.is_empty();
         let (field, value) = line.split_once(':').unwrap_or((line, ""));
         if field == "data" {
-            self.add_data(value.strip_prefix(' ').unwrap_or(value));
+            add_line(&mut self.event.data, value.strip_prefix(' ').unwrap_or(value));
+        }
+        self.event.raw.push(line_end);
+        self.line_at = self.event.raw.len();
+        if is_blank {
+            self.end_event();
         }
     }
 
-    fn add_data(&mut self, value: &str) {
-        match &mut self.data {
-            Some(data) => {
-                data.push('\n');
-                data.push_str(value);
-            }
-            None => self.data = Some(value.to_owned()),
+    fn end_event(&mut self) {
+        let event = std::mem::take(&mut self.event);
+        self.line_at = 0;
+        match self.whole.back_mut() {
+            // A flood of line breaks is one event without data, not a million.
+            Some(last) if last.data.is_none() && event.data.is_none() && !last.is_tail => last.raw.extend(event.raw),
+            _ => self.whole.push_back(event),
         }
+    }
+
+    /// The LF of a CR LF.
+    fn end_line_end(&mut self) {
+        if self.line_at > 0 {
+            self.event.raw.push(b'\n');
+            self.line_at += 1;
+        } else if let Some(last) = self.whole.back_mut() {
+            last.raw.push(b'\n');
+        } else {
+            self.whole.push_back(Event { raw: b"\n".to_vec(), data: None, is_tail: true });
+        }
+    }
+}
+
+fn add_line(data: &mut Option<String>, value: &str) {
+    match data {
+        Some(data) => {
+            data.push('\n');
+            data.push_str(value);
+        }
+        None => *data = Some(value.to_owned()),
     }
 }
 
@@ -158,9 +207,30 @@ mod tests {
 
     #[test]
     fn many_lines_count_as_one_event() {
-        let mut events = Events::with_bound(15);
-        assert_eq!(events.push(b"data: 1234\ndata: 5678\n"), Ok(()));
-        assert_eq!(events.push(b"data: 9\n"), Err(TooLong { bytes_max: 15 }));
+        let mut events = Events::with_bound(27);
+        assert_eq!(events.push(b"data: 1234\n: comment\n"), Ok(()));
+        assert_eq!(events.push(b"data: 9\n"), Err(TooLong { bytes_max: 27 }));
+    }
+
+    #[test]
+    fn what_lacks_only_its_line_ends_is_given_them() {
+        for stream in ["data: a", "data: a\n", "data: a\r", "data: a\r\n"] {
+            let mut events = Events::default();
+            events.push(stream.as_bytes()).expect("within the bound");
+            events.close();
+            assert_eq!(events.take().as_deref(), Some("a"), "{stream:?}");
+        }
+    }
+
+    /// The bytes of all events, taken as soon as they are whole, and of what has not ended.
+    fn raw<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> Vec<u8> {
+        let (mut events, mut raw) = (Events::default(), Vec::new());
+        for chunk in chunks {
+            events.push(chunk).expect("within the bound");
+            std::iter::from_fn(|| events.take_event()).for_each(|event| raw.extend(event.raw));
+        }
+        raw.extend(&events.event.raw);
+        raw
     }
 
     /// Pieces from which streams of every shape are made.
@@ -181,7 +251,8 @@ mod tests {
             let mut at: Vec<usize> = cuts.iter().map(|cut| cut.index(bytes.len() + 1)).chain([0, bytes.len()]).collect();
             at.sort_unstable();
             let chunks = at.windows(2).map(|pair| &bytes[pair[0]..pair[1]]);
-            prop_assert_eq!(read(chunks), read([bytes]));
+            prop_assert_eq!(read(chunks.clone()), read([bytes]));
+            prop_assert_eq!(raw(chunks), bytes, "events are the bytes that came");
         }
     }
 }

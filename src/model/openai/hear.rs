@@ -17,6 +17,7 @@ use tokio::time::timeout;
 
 use super::{OpenAiSettings, error_message, tidy};
 use crate::model::http::root_cause;
+use crate::model::relay::RelayBody;
 use crate::model::sse::Events;
 use crate::model::{Ending, ModelError, Piece, Pieces};
 
@@ -52,6 +53,16 @@ impl Body {
                 },
             }
         }
+    }
+
+    /// The chunks as they come. An error is the last of them.
+    pub(super) fn relay(self) -> RelayBody {
+        Box::pin(streams::unfold(Some(self), |body| async {
+            let mut body = body?;
+            let chunk = body.chunk().await.transpose()?;
+            let rest = chunk.is_ok().then_some(body);
+            Some((chunk, rest))
+        }))
     }
 
     async fn all(mut self) -> Result<Vec<u8>, ModelError> {
@@ -203,7 +214,7 @@ fn note(value: &Value, ending: &mut Ending) {
 }
 
 /// The words of a message or delta: a string, or the text parts of an array. `None` when there are none.
-fn text_of(message: &Value) -> Option<String> {
+pub(in crate::model) fn text_of(message: &Value) -> Option<String> {
     let text = match message.get("content")? {
         Value::String(text) => text.clone(),
         Value::Array(parts) => parts.iter().filter_map(|part| part.get("text")?.as_str()).collect(),

@@ -1,13 +1,15 @@
 //! A model behind any OpenAI-compatible server: OpenAI, Ollama, vLLM, llama.cpp, a gateway.
 //!
-//! Reading order: the settings here, `send` (one question, asked again while that can help), `hear`
-//! (what came back, whole or piece by piece).
+//! Reading order: the settings here, `send` (one question, asked again while that can help and `budget`
+//! allows), `hear` (what came back, whole or piece by piece), `pass` (a client's own request, passed on).
 //!
 //! **Invariant:** the key goes to the configured host and nowhere else: redirects are not followed,
 //! and neither `Debug` nor an error shows it.
 
-mod hear;
+mod budget;
+pub(in crate::model) mod hear;
 mod list;
+mod pass;
 mod send;
 
 use std::fmt;
@@ -15,8 +17,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, USER_AGENT};
-use hyper::{Response, Uri};
+use hyper::Uri;
+use hyper::header::{ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, USER_AGENT};
 use serde_json::{Value, json};
 
 use super::http::{HttpClient, client};
@@ -78,6 +80,7 @@ pub struct OpenAi {
     url: Uri,
     headers: HeaderMap,
     client: HttpClient,
+    budget: Arc<budget::RetryBudget>,
 }
 
 impl fmt::Debug for OpenAi {
@@ -92,13 +95,13 @@ impl OpenAi {
         let url = completions_url(&settings.base_url)?;
         let headers = headers(settings.key.as_deref())?;
         let client = client(settings.connect_timeout);
-        Ok(Self { settings: Arc::new(settings), url, headers, client })
+        Ok(Self { settings: Arc::new(settings), url, headers, client, budget: Arc::default() })
     }
 
     async fn converse(&self, prompt: Prompt) -> Result<Pieces, ModelError> {
         let asked_to_stream = prompt.stream;
         let response = self.send(self.question(prompt)).await?;
-        let streams = is_stream(&response, asked_to_stream);
+        let streams = is_stream(response.headers(), asked_to_stream);
         let body = hear::Body::new(response.into_body(), &self.settings);
         if streams { Ok(hear::stream(body, self.settings.clone())) } else { hear::whole(body, &self.settings).await }
     }
@@ -151,19 +154,26 @@ fn headers(key: Option<&str>) -> Result<HeaderMap, OpenAiError> {
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(USER_AGENT, HeaderValue::from_static(concat!("recalld/", env!("CARGO_PKG_VERSION"))));
+    // What is relayed is also read, so it must not come compressed.
+    headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     // A key read from a file often ends in a line break.
     if let Some(key) = key.map(str::trim).filter(|key| !key.is_empty()) {
-        let mut bearer = HeaderValue::from_str(&format!("Bearer {key}")).map_err(|_| OpenAiError::Key)?;
-        bearer.set_sensitive(true);
-        headers.insert(AUTHORIZATION, bearer);
+        headers.insert(AUTHORIZATION, bearer(key).ok_or(OpenAiError::Key)?);
     }
     Ok(headers)
 }
 
+/// A key as a header; `None` when no header can carry it.
+fn bearer(key: &str) -> Option<HeaderValue> {
+    let mut value = HeaderValue::from_str(&format!("Bearer {key}")).ok()?;
+    value.set_sensitive(true);
+    Some(value)
+}
+
 /// How the answer comes. Some servers answer whole although a stream was asked for, so their word
 /// counts first.
-fn is_stream<B>(response: &Response<B>, asked_to_stream: bool) -> bool {
-    let content_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
+pub(in crate::model) fn is_stream(headers: &HeaderMap, asked_to_stream: bool) -> bool {
+    let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
     match content_type.split(';').next().unwrap_or("").trim().to_ascii_lowercase().as_str() {
         "text/event-stream" => true,
         "application/json" => false,
@@ -172,7 +182,7 @@ fn is_stream<B>(response: &Response<B>, asked_to_stream: bool) -> bool {
 }
 
 /// The error a server speaks of, in the shapes servers use.
-fn error_message(value: &Value) -> Option<String> {
+pub(in crate::model) fn error_message(value: &Value) -> Option<String> {
     let error = value.get("error").filter(|error| !error.is_null())?;
     let message = error.get("message").unwrap_or(error);
     Some(message.as_str().map_or_else(|| message.to_string(), str::to_owned))
@@ -187,10 +197,17 @@ const SECRET_BYTES_MIN: usize = 8;
 
 /// A server's words, fit for an error: on one line, short, and without our key even if it was echoed.
 fn tidy(text: &str, settings: &OpenAiSettings) -> String {
-    let mut text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    if let Some(key) = settings.key.as_deref().map(str::trim).filter(|key| key.len() >= SECRET_BYTES_MIN) {
-        text = text.replace(key, "…");
-    }
+    shorten(&without_key(text, settings))
+}
+
+fn without_key(text: &str, settings: &OpenAiSettings) -> String {
+    let key = settings.key.as_deref().map(str::trim).filter(|key| key.len() >= SECRET_BYTES_MIN);
+    key.map_or_else(|| text.to_owned(), |key| text.replace(key, "…"))
+}
+
+/// A server's words on one line, and not too many of them.
+pub(in crate::model) fn shorten(text: &str) -> String {
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     match text.char_indices().nth(MESSAGE_CHARS_MAX) {
         Some((end, _)) => format!("{}…", text[..end].trim_end()),
         None => text,

@@ -1,0 +1,198 @@
+//! A model in process, answering as a server would: the shapes of OpenAI, from any [`ChatModel`].
+
+use bytes::Bytes;
+use futures_util::{StreamExt, stream};
+use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
+use hyper::{Method, StatusCode};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::{PassFuture, Passed, Relayed, Upstream, error_body, whole_body};
+use crate::model::builtin::Builtin;
+use crate::model::scripted::Scripted;
+use crate::model::{ChatModel, Ending, ModelError, Piece, Pieces, Prompt};
+use crate::tokens::{MESSAGE_OVERHEAD, count};
+
+impl Upstream for Builtin {
+    fn name(&self) -> &str {
+        ChatModel::name(self)
+    }
+
+    fn pass(&self, request: Passed) -> PassFuture<'_> {
+        Box::pin(serve(self, request))
+    }
+}
+
+impl Upstream for Scripted {
+    fn name(&self) -> &str {
+        ChatModel::name(self)
+    }
+
+    fn pass(&self, request: Passed) -> PassFuture<'_> {
+        Box::pin(serve(self, request))
+    }
+}
+
+async fn serve(model: &impl ChatModel, request: Passed) -> Result<Relayed, ModelError> {
+    let path = request.path.split('?').next().unwrap_or_default().trim_matches('/');
+    match (&request.method, path) {
+        (&Method::POST, "chat/completions") => match Question::read(&request.body) {
+            Ok(question) => question.answer(model).await,
+            Err(reason) => Ok(refuse(StatusCode::BAD_REQUEST, reason)),
+        },
+        (&Method::GET, "models") => Ok(found(&json!({ "object": "list", "data": [card(model)] }))),
+        (&Method::GET, path) if path.strip_prefix("models/") == Some(model.name()) => Ok(found(&card(model))),
+        (method, path) => {
+            let hint = "no language model is connected, so only chat/completions and models are answered";
+            Ok(refuse(StatusCode::NOT_FOUND, &format!("Invalid URL ({method} /v1/{path}): {hint}")))
+        }
+    }
+}
+
+/// What is asked of a chat model.
+struct Question {
+    prompt: Prompt,
+    wants_usage: bool,
+}
+
+impl Question {
+    fn read(body: &[u8]) -> Result<Self, &'static str> {
+        let mut body: Value = serde_json::from_slice(body).map_err(|_| "the request body is not JSON")?;
+        let is_true = |pointer: &str| body.pointer(pointer).and_then(Value::as_bool).unwrap_or(false);
+        let (stream, wants_usage) = (is_true("/stream"), is_true("/stream_options/include_usage"));
+        match body.get_mut("messages").map(Value::take) {
+            Some(Value::Array(messages)) if !messages.is_empty() => {
+                Ok(Self { prompt: Prompt { messages, stream }, wants_usage })
+            }
+            _ => Err("`messages` must be a list with at least one message"),
+        }
+    }
+
+    async fn answer(self, model: &impl ChatModel) -> Result<Relayed, ModelError> {
+        let Self { prompt, wants_usage } = self;
+        let (asked, stream) = (prompt.messages.clone(), prompt.stream);
+        let pieces = model.ask(prompt).await?;
+        let envelope = Envelope::new(model.name());
+        if stream {
+            let asked = wants_usage.then_some(asked);
+            return Ok(streamed(envelope, asked, pieces));
+        }
+        let (text, ending) = gather(pieces).await?;
+        Ok(found(&envelope.whole(&text, &ending, usage(&asked, &text, &ending))))
+    }
+}
+
+/// What every part of one answer carries.
+struct Envelope {
+    id: String,
+    created: i64,
+    model: String,
+}
+
+impl Envelope {
+    fn new(model: &str) -> Self {
+        let id = format!("chatcmpl-{}", Uuid::new_v4().simple());
+        Self { id, created: Timestamp::now().as_second(), model: model.to_owned() }
+    }
+
+    fn part(&self, object: &str, choices: Value) -> Value {
+        json!({ "id": self.id, "object": object, "created": self.created, "model": self.model, "choices": choices })
+    }
+
+    fn whole(&self, text: &str, ending: &Ending, usage: Value) -> Value {
+        let message = json!({ "role": "assistant", "content": text, "refusal": null });
+        let choice =
+            json!({ "index": 0, "message": message, "logprobs": null, "finish_reason": finish_reason(ending) });
+        let mut whole = self.part("chat.completion", json!([choice]));
+        whole["usage"] = usage;
+        whole
+    }
+
+    fn delta(&self, delta: Value, finish_reason: Option<&str>) -> Value {
+        let choice = json!({ "index": 0, "delta": delta, "logprobs": null, "finish_reason": finish_reason });
+        self.part("chat.completion.chunk", json!([choice]))
+    }
+}
+
+/// An answer as a stream: the role, the pieces, why it ended, usage if it was asked for, `[DONE]`.
+fn streamed(envelope: Envelope, asked: Option<Vec<Value>>, pieces: Pieces) -> Relayed {
+    let begin = event(&envelope.delta(json!({ "role": "assistant", "content": "", "refusal": null }), None), &asked);
+    let mut text = String::new();
+    let parts = pieces.map(move |piece| {
+        Ok(match piece? {
+            Piece::Text(more) => {
+                text.push_str(&more);
+                event(&envelope.delta(json!({ "content": more }), None), &asked)
+            }
+            Piece::End(ending) => last_events(&envelope, &asked, &text, &ending),
+        })
+    });
+    let body = stream::iter([Ok(Bytes::from(begin))]).chain(parts.map(|part| part.map(Bytes::from)));
+    Relayed { status: StatusCode::OK, headers: content_type("text/event-stream"), body: Box::pin(body) }
+}
+
+fn last_events(envelope: &Envelope, asked: &Option<Vec<Value>>, text: &str, ending: &Ending) -> String {
+    let mut last = event(&envelope.delta(json!({}), Some(finish_reason(ending))), asked);
+    if let Some(messages) = asked {
+        let mut chunk = envelope.part("chat.completion.chunk", json!([]));
+        chunk["usage"] = usage(messages, text, ending);
+        last.push_str(&format!("data: {chunk}\n\n"));
+    }
+    last.push_str("data: [DONE]\n\n");
+    last
+}
+
+/// A chunk as an event. Where usage is asked for, chunks without it say so.
+fn event(chunk: &Value, asked: &Option<Vec<Value>>) -> String {
+    let mut chunk = chunk.clone();
+    if asked.is_some() {
+        chunk["usage"] = Value::Null;
+    }
+    format!("data: {chunk}\n\n")
+}
+
+async fn gather(mut pieces: Pieces) -> Result<(String, Ending), ModelError> {
+    let mut text = String::new();
+    while let Some(piece) = pieces.next().await {
+        match piece? {
+            Piece::Text(more) => text.push_str(&more),
+            Piece::End(ending) => return Ok((text, ending)),
+        }
+    }
+    Err(ModelError::BrokeOff("it ended without an end".into()))
+}
+
+/// Tokens by our own count, for a model that does not count.
+fn usage(asked: &[Value], text: &str, ending: &Ending) -> Value {
+    let tokens = |message: &Value| {
+        let content = message.get("content").unwrap_or(&Value::Null);
+        MESSAGE_OVERHEAD + content.as_str().map_or_else(|| count(&content.to_string()), count)
+    };
+    let (prompt, completion) = (asked.iter().map(tokens).sum::<usize>() as u64, count(text) as u64);
+    let total = ending.tokens_used.unwrap_or(prompt + completion);
+    json!({ "prompt_tokens": total.saturating_sub(completion), "completion_tokens": completion, "total_tokens": total })
+}
+
+fn finish_reason(ending: &Ending) -> &str {
+    ending.finish_reason.as_deref().unwrap_or("stop")
+}
+
+/// The model as the list of models shows it.
+fn card(model: &impl ChatModel) -> Value {
+    json!({ "id": model.name(), "object": "model", "created": 0, "owned_by": "recalld" })
+}
+
+fn found(body: &Value) -> Relayed {
+    let body = whole_body(Bytes::from(body.to_string()));
+    Relayed { status: StatusCode::OK, headers: content_type("application/json"), body }
+}
+
+fn refuse(status: StatusCode, reason: &str) -> Relayed {
+    let body = whole_body(error_body(reason, "invalid_request_error", None));
+    Relayed { status, headers: content_type("application/json"), body }
+}
+
+fn content_type(value: &'static str) -> HeaderMap {
+    HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(value))])
+}

@@ -1,0 +1,1 @@
+//! The relay against a scripted server on the loopback address.
