@@ -4,22 +4,27 @@
 //! closes with the answer; its number is gapless within the session and never used again.
 //!
 //! Reading order: the nouns here, `group` (loose messages to turns), `window` (which messages the
-//! model is shown), `fit` (what of them fits its token limit), `template` (the same as text), `intent`.
+//! model is shown), `fit` (what of them fits its token limit), `template` (the same as text), `intent`;
+//! `task` and `unwrap` (what in a client's request nobody said).
 //!
 //! **Invariant:** this room never touches the store. It is handed turns and hands back decisions.
 
 mod fit;
 mod group;
 mod intent;
+mod task;
 mod template;
 mod text;
+mod unwrap;
 mod window;
 
 pub use fit::{DoesNotFit, Fitted, fit};
 pub use group::{Grouped, group};
 pub use intent::{Intent, read_intent};
+pub use task::{RequestShape, Task, recognise_task};
 pub use template::{Template, TemplateError, Templates};
 pub use text::{TextError, check_text};
+pub use unwrap::{Unwrapped, unwrap_question, without_memory_blocks};
 pub(crate) use window::newest;
 pub use window::window;
 
