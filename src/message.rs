@@ -118,7 +118,7 @@ impl Message {
 }
 
 /// The words of a wire `content`: a string, or the text parts of an array joined by line breaks.
-fn content_text(content: Option<&Value>) -> String {
+pub(crate) fn content_text(content: Option<&Value>) -> String {
     match content {
         Some(Value::String(text)) => text.clone(),
         Some(Value::Array(parts)) => {

@@ -4,8 +4,9 @@
 //! closes with the answer; its number is gapless within the session and never used again.
 //!
 //! Reading order: the nouns here, `exchange` (a client's list as a conversation), `align` (where it belongs in
-//! what is held; `fingerprint` tells messages that come back), `group` (loose messages to turns), `window` (which messages the
-//! model is shown), `fit` (what of them fits its token limit), `template` (the same as text), `intent`.
+//! what is held; `fingerprint` tells messages that come back), `group` (loose messages to turns), `window`
+//! (which messages the model is shown), `fit` (what of them fits its token limit), `template` (the same as
+//! text), `intent`; `task` and `unwrap` (what in a client's request nobody said).
 //!
 //! **Invariant:** this room never touches the store. It is handed turns and hands back decisions.
 
@@ -15,8 +16,10 @@ mod fingerprint;
 mod fit;
 mod group;
 mod intent;
+mod task;
 mod template;
 mod text;
+mod unwrap;
 mod window;
 
 pub use align::{Alignment, ClientIds, Held, HistoryMode, Outline, Step, align};
@@ -25,8 +28,10 @@ pub use fingerprint::Fingerprint;
 pub use fit::{DoesNotFit, Fitted, fit};
 pub use group::{Grouped, group};
 pub use intent::{Intent, read_intent};
+pub use task::{RequestShape, Task, recognise_task};
 pub use template::{Template, TemplateError, Templates};
 pub use text::{TextError, check_text};
+pub use unwrap::{Unwrapped, unwrap_question, without_memory_blocks};
 pub(crate) use window::newest;
 pub use window::window;
 
