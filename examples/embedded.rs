@@ -17,6 +17,7 @@ use recalld::clock::SystemClock;
 use recalld::id::{RandomIds, SessionId};
 use recalld::memory::{Memory, MemorySettings, Parts};
 use recalld::meter::Meters;
+use recalld::model::relay::InProcess;
 use recalld::model::{ChatModel, Ending, ModelFuture, Piece, Pieces, Prompt};
 use recalld::scope::{Scope, Tenant, User};
 use recalld::session::Templates;
@@ -44,6 +45,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let parts = Parts {
         store: Arc::new(Sqlite::open(Path::new("embedded.db"), clock.clone())?),
         model: Arc::new(Counting),
+        upstream: Arc::new(InProcess(Arc::new(Counting))),
         clock,
         ids: Arc::new(RandomIds),
         templates: Templates::default(),

@@ -18,6 +18,7 @@
 //!     Parts {
 //!         store: Arc::new(Sqlite::temporary(clock.clone())?),
 //!         model: Arc::new(Builtin),
+//!         upstream: Arc::new(Builtin),
 //!         clock,
 //!         ids: Arc::new(RandomIds),
 //!         templates: Templates::default(),

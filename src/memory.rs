@@ -3,7 +3,8 @@
 //! [`Memory`] holds the parts and the settings. What can be done with it is written where it belongs:
 //! `turn` (answering), `review` (looking, adding, deleting), `lifecycle` (what time does).
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
@@ -13,6 +14,7 @@ use crate::clock::Clock;
 use crate::id::{Ids, SessionId};
 use crate::meter::Meters;
 use crate::model::ChatModel;
+use crate::model::relay::Upstream;
 use crate::period::Ttl;
 use crate::scope::Scope;
 use crate::session::Templates;
@@ -25,6 +27,8 @@ pub struct Parts {
     pub store: Arc<dyn Store>,
     /// Who answers.
     pub model: Arc<dyn ChatModel>,
+    /// Who answers requests in OpenAI's format.
+    pub upstream: Arc<dyn Upstream>,
     /// Where time comes from.
     pub clock: Arc<dyn Clock>,
     /// Where ids come from.
@@ -44,6 +48,8 @@ pub struct MemorySettings {
     pub model_tokens_max: usize,
     /// Tokens of that limit kept free for the answer.
     pub answer_tokens: usize,
+    /// Where memory is laid into requests in OpenAI's format.
+    pub inject: InjectInto,
     /// Whether earlier messages are shown as messages or as text in the system prompt.
     pub window_as: WindowAs,
     /// Longest question.
@@ -68,12 +74,23 @@ pub enum WindowAs {
     Text,
 }
 
+/// Where memory is laid into a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum InjectInto {
+    /// Before the text of the last user message.
+    User,
+    /// Behind the first system message, for models that prefer it there.
+    System,
+}
+
 impl Default for MemorySettings {
     fn default() -> Self {
         Self {
             context_messages: 10,
             model_tokens_max: 8_192,
             answer_tokens: 1_024,
+            inject: InjectInto::User,
             window_as: WindowAs::Messages,
             query_chars_max: 32_000,
             answer_chars_max: 400_000,
@@ -91,7 +108,17 @@ pub struct Memory {
     pub(crate) settings: Arc<MemorySettings>,
     /// A place for each turn under way; closing waits until all are free.
     pub(crate) running: Arc<Semaphore>,
+    /// One request at a time finds its place in a session.
+    locks: Arc<Mutex<SessionLocks>>,
 }
+
+type SessionLocks = HashMap<(Scope, SessionId), Weak<tokio::sync::Mutex<()>>>;
+
+/// Held while a request finds its place in a session and writes it down.
+pub(crate) type SessionLock = tokio::sync::OwnedMutexGuard<()>;
+
+/// Locks that nobody holds are swept when there are more than this.
+const LOCKS_MAX: usize = 1_024;
 
 /// Most turns under way at one time; more wait for a place.
 const TURNS_MAX: u32 = 100_000;
@@ -100,12 +127,29 @@ impl Memory {
     /// Puts the parts together.
     pub fn new(parts: Parts, settings: MemorySettings) -> Self {
         let running = Arc::new(Semaphore::new(TURNS_MAX as usize));
-        Self { parts: Arc::new(parts), settings: Arc::new(settings), running }
+        Self { parts: Arc::new(parts), settings: Arc::new(settings), running, locks: Arc::default() }
     }
 
     /// Who answers, by name.
     pub fn model_name(&self) -> &str {
         self.parts.model.name()
+    }
+
+    /// Waits until no other request looks for its place in a session.
+    pub(crate) async fn lock_session(&self, scope: &Scope, session: SessionId) -> SessionLock {
+        let lock = {
+            let mut locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
+            if locks.len() > LOCKS_MAX {
+                locks.retain(|_, lock| lock.strong_count() > 0);
+            }
+            let entry = locks.entry((scope.clone(), session)).or_default();
+            entry.upgrade().unwrap_or_else(|| {
+                let new = Arc::default();
+                *entry = Arc::downgrade(&new);
+                new
+            })
+        };
+        lock.lock_owned().await
     }
 
     /// What was counted.

@@ -109,6 +109,7 @@ impl From<TurnError> for ApiError {
             TurnError::Model(model) => model.into(),
             TurnError::Endless(_) => Self::new(StatusCode::BAD_GATEWAY, "answer_too_long", "Answer too long", detail),
             TurnError::Store(store) => store.into(),
+            TurnError::KeyReused => Self::new(StatusCode::CONFLICT, "key_reused", "Idempotency-Key reused", detail),
             TurnError::Stopping => {
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", "Server is stopping", "ask again in a moment")
             }

@@ -14,9 +14,9 @@ use crate::id::RandomIds;
 use crate::lifecycle::ClockWatch;
 use crate::memory::{Memory, Parts};
 use crate::meter::Meters;
-use crate::model::ChatModel;
 use crate::model::builtin::Builtin;
 use crate::model::openai::{OpenAi, OpenAiSettings};
+use crate::model::{ChatModel, relay};
 use crate::session::Templates;
 use crate::store::{Sqlite, Store, StoreError, Waiting};
 
@@ -47,13 +47,13 @@ impl Engine {
         let templates = Templates::load(folder, &settings.language)?;
         // Before any server is asked for its models: who finds the file in use should not wait for that.
         let sqlite = Arc::new(open_store(&data, &clock)?);
-        let (model, choice) = model(settings, choice).await?;
+        let (Answerer { model, upstream }, choice) = answerer(settings, choice).await?;
         let waiting = Arc::new(Waiting::new(Arc::clone(&sqlite), Arc::clone(&clock), settings.waiting()));
         tidy_up(&*waiting).await?;
         let watch = Arc::new(ClockWatch::starting(clock.reading()));
         let store: Arc<dyn Store> = Arc::clone(&waiting) as _;
         let (ids, meters) = (Arc::new(RandomIds), Arc::new(Meters::default()));
-        let memory = Memory::new(Parts { store, model, clock, ids, templates, meters }, settings.memory());
+        let memory = Memory::new(Parts { store, model, upstream, clock, ids, templates, meters }, settings.memory());
         let queue = Arc::clone(&waiting);
         let app = App::new(memory.clone(), Arc::clone(&watch), move || queue.waiting(), settings);
         Ok(Self { memory, app, sqlite, waiting, clock: watch, data, choice })
@@ -92,9 +92,15 @@ fn open_store(data: &std::path::Path, clock: &Arc<dyn Clock>) -> anyhow::Result<
     })
 }
 
-async fn model(settings: &Settings, mut choice: Choice) -> anyhow::Result<(Arc<dyn ChatModel>, Choice)> {
+/// Whoever answers, for both doors.
+struct Answerer {
+    model: Arc<dyn ChatModel>,
+    upstream: Arc<dyn relay::Upstream>,
+}
+
+async fn answerer(settings: &Settings, mut choice: Choice) -> anyhow::Result<(Answerer, Choice)> {
     let Upstream::Server { url, key, model } = &mut choice.upstream else {
-        return Ok((Arc::new(Builtin), choice));
+        return Ok((Answerer { model: Arc::new(Builtin), upstream: Arc::new(Builtin) }, choice));
     };
     let mut server = OpenAiSettings {
         base_url: url.clone(),
@@ -115,5 +121,6 @@ async fn model(settings: &Settings, mut choice: Choice) -> anyhow::Result<(Arc<d
         server.model.clone_from(&name);
         *model = Some(name);
     }
-    Ok((Arc::new(OpenAi::new(server)?), choice))
+    let server = Arc::new(OpenAi::new(server)?);
+    Ok((Answerer { model: Arc::clone(&server) as _, upstream: server }, choice))
 }

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::memory::{MemorySettings, WindowAs};
+use crate::memory::{InjectInto, MemorySettings, WindowAs};
 use crate::period::{Period, Ttl};
 use crate::store::WaitingBounds;
 
@@ -45,6 +45,7 @@ pub struct Settings {
     pub model_tokens_max: usize,
     pub answer_tokens: usize,
     pub window_as: WindowAs,
+    pub inject: InjectInto,
     pub language: String,
     pub templates_dir: PathBuf,
 
@@ -109,6 +110,7 @@ impl Default for Settings {
             model_tokens_max: memory.model_tokens_max,
             answer_tokens: memory.answer_tokens,
             window_as: memory.window_as,
+            inject: memory.inject,
             language: "auto".into(),
             templates_dir: PathBuf::new(),
             ttl: memory.ttl,
@@ -161,6 +163,7 @@ impl Settings {
             model_tokens_max: self.model_tokens_max,
             answer_tokens: self.answer_tokens,
             window_as: self.window_as,
+            inject: self.inject,
             query_chars_max: self.query_chars_max,
             answer_chars_max: self.answer_chars_max,
             metadata_bytes_max: self.metadata_bytes_max,

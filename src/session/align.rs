@@ -44,6 +44,8 @@ pub struct Outline {
     pub ids: ClientIds,
     /// Tool calls that wait for their results.
     pub open_calls: Vec<String>,
+    /// Which try at an answer it shows.
+    pub attempt: u32,
 }
 
 /// Names a client gives to a question, its answer and the request.

@@ -72,6 +72,7 @@ impl Notebook {
             revisions: Vec::new(),
             ids,
             open_calls: Vec::new(),
+            attempt: 0,
         });
         self.texts.push((question.to_owned(), answer));
         number

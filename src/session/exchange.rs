@@ -68,7 +68,8 @@ impl Exchange {
         Self { messages, question, answer }
     }
 
-    fn chained(&self, chain: Fingerprint) -> Fingerprint {
+    /// The chain after this exchange.
+    pub fn chained(&self, chain: Fingerprint) -> Fingerprint {
         chained(chain, self.question, self.answer)
     }
 }

@@ -1,12 +1,15 @@
 //! What happens in a chat request, top to bottom.
 //!
 //! Reading order: [`Memory::take_turn`] (checks, then hands the work to a task of its own), `run` (the
-//! path of a turn), `compose` (what the model is shown).
+//! path of a turn), `compose` (what the model is shown); `proxy` is the same for requests in OpenAI's format,
+//! `inject` how memory is laid into them.
 //!
 //! **Invariant:** no future that touches the store lives in a task a client can cancel. A client that
 //! leaves costs its answer, never half a turn.
 
 mod compose;
+pub mod inject;
+pub mod proxy;
 mod run;
 
 use std::time::Duration;
@@ -121,6 +124,9 @@ pub enum TurnError {
     /// Nothing more can be stored, not even for later.
     #[error("the turn cannot be stored")]
     Store(#[from] StoreError),
+    /// The same key came with another question.
+    #[error("this Idempotency-Key was used for another question")]
+    KeyReused,
     /// The task that answers is gone.
     #[error("the server is shutting down")]
     Stopping,

@@ -17,6 +17,7 @@ use recalld::lifecycle::ClockWatch;
 use recalld::memory::{Memory, Parts};
 use recalld::meter::Meters;
 use recalld::model::ChatModel;
+use recalld::model::relay::InProcess;
 use recalld::model::scripted::Scripted;
 use recalld::session::Templates;
 use recalld::store::{Sqlite, Store, Waiting};
@@ -102,6 +103,7 @@ impl House {
         let parts = Parts {
             store: Arc::clone(&store) as Arc<dyn Store>,
             model: Arc::clone(&ground.model),
+            upstream: Arc::new(InProcess(Arc::clone(&ground.model))),
             clock: Arc::clone(&clock) as _,
             ids: Arc::clone(&ground.ids),
             templates: Templates::default(),

@@ -21,6 +21,7 @@ use serde_json::json;
 
 use super::ModelError;
 pub use said::{Choice, Said};
+pub use serve::InProcess;
 pub use tee::{Tee, TeeBounds, TeeError, TeeFault, TeeKind};
 
 /// A request to be passed on as it came.

@@ -1,5 +1,7 @@
 //! A model in process, answering as a server would: the shapes of OpenAI, from any [`ChatModel`].
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
@@ -34,7 +36,20 @@ impl Upstream for Scripted {
     }
 }
 
-async fn serve(model: &impl ChatModel, request: Passed) -> Result<Relayed, ModelError> {
+/// Any model in process, answering in OpenAI's format.
+pub struct InProcess(pub Arc<dyn ChatModel>);
+
+impl Upstream for InProcess {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn pass(&self, request: Passed) -> PassFuture<'_> {
+        Box::pin(serve(&*self.0, request))
+    }
+}
+
+async fn serve(model: &dyn ChatModel, request: Passed) -> Result<Relayed, ModelError> {
     let path = request.path.split('?').next().unwrap_or_default().trim_matches('/');
     match (&request.method, path) {
         (&Method::POST, "chat/completions") => match Question::read(&request.body) {
@@ -69,7 +84,7 @@ impl Question {
         }
     }
 
-    async fn answer(self, model: &impl ChatModel) -> Result<Relayed, ModelError> {
+    async fn answer(self, model: &dyn ChatModel) -> Result<Relayed, ModelError> {
         let Self { prompt, wants_usage } = self;
         let (asked, stream) = (prompt.messages.clone(), prompt.stream);
         let pieces = model.ask(prompt).await?;
@@ -179,7 +194,7 @@ fn finish_reason(ending: &Ending) -> &str {
 }
 
 /// The model as the list of models shows it.
-fn card(model: &impl ChatModel) -> Value {
+fn card(model: &dyn ChatModel) -> Value {
     json!({ "id": model.name(), "object": "model", "created": 0, "owned_by": "recalld" })
 }
 

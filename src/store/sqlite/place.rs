@@ -152,7 +152,7 @@ pub(super) fn held(db: &Connection, scope: &Scope, id: SessionId, turns_max: usi
             db.prepare_cached("SELECT history FROM session WHERE key = ?1")?.query_row([key], |row| row.get(0))?;
         let sql =
             "SELECT turn.id, turn.number, place.parent, turn.superseded, turn.status, place.question, place.answer,
-                          place.ids, place.open_calls, place.revised
+                          place.ids, place.open_calls, place.revised, place.attempt
                    FROM turn JOIN place ON place.turn = turn.key
                    WHERE turn.session = ?1 ORDER BY turn.number DESC LIMIT ?2";
         let mut statement = db.prepare_cached(sql)?;
@@ -182,6 +182,7 @@ fn outline(row: &Row<'_>) -> rusqlite::Result<(bool, Outline)> {
         revisions: Vec::new(),
         ids: read_ids(row.get(7)?),
         open_calls: calls.and_then(|json| serde_json::from_str(&json).ok()).unwrap_or_default(),
+        attempt: row.get(10)?,
     };
     Ok((row.get(9)?, outline))
 }

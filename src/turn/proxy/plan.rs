@@ -1,0 +1,279 @@
+//! What is to be done with a request: found out before anything is written or asked.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Map, Value, json};
+
+use super::ProxyRequest;
+use super::prompt::{self, Laid};
+use super::run::Run;
+use crate::id::{SessionId, TurnId};
+use crate::memory::SessionLock;
+use crate::message::{Message, Role};
+use crate::session::{
+    Alignment, Asked, ClosedTurn, Fingerprint, Held, OpenTurn, Placement, ReviseTurn, SessionSeed, Shift, Step, Turn,
+    TurnDraft, TurnStatus, align,
+};
+use crate::store::HistoryMatch;
+use crate::turn::{Health, TurnError};
+
+/// Outlines read beyond those a client's list needs, for branches it has left.
+const OUTLINES_SPARE: usize = 64;
+/// Most outlines that are read.
+const OUTLINES_MAX: usize = 1_000;
+/// How often, and how long in all, a running answer is looked for by a request that repeats its question.
+const JOIN_EVERY: Duration = Duration::from_millis(50);
+const JOIN_TRIES: usize = 2_400;
+
+/// What comes of planning.
+pub(super) enum Planned {
+    /// The model is asked.
+    Ask(Box<Plan>),
+    /// The answer is there already.
+    Repeat(Turn),
+}
+
+/// How the model is asked.
+pub(super) struct Plan {
+    pub(super) write: Write,
+    pub(super) laid: Laid,
+    pub(super) health: Health,
+    pub(super) read_time: Duration,
+}
+
+/// What is written before the first byte leaves. The lock is held until that is done.
+pub(super) enum Write {
+    Nothing,
+    Open(Box<OpenTurn>, SessionLock),
+    Revise(ReviseTurn, SessionLock),
+    Continue(ClosedTurn, SessionLock),
+}
+
+/// A conversation and what is held of it.
+struct Found {
+    session: SessionId,
+    /// The conversation it left at an earlier point.
+    fork: Option<SessionId>,
+    held: Held,
+    lock: SessionLock,
+}
+
+impl Run {
+    /// Decides what to do with a request.
+    pub(super) async fn plan(&self, request: &ProxyRequest) -> Result<Planned, TurnError> {
+        let started = Instant::now();
+        let now = self.memory.parts.clock.now();
+        let asked = prompt::read(&request.body, request.ids.clone(), request.marked_as_retry, now);
+        let remembered = request.mode.records() || request.mode.injects();
+        let Some(asked) = asked.filter(|asked| remembered && asked.open[0].says_something()) else {
+            return Ok(just_pass(Write::Nothing));
+        };
+        let found = self.find(request, &asked).await?;
+        let alignment = align(&found.held, &asked);
+        let alignment = match self.repeated(&found, &asked, alignment).await? {
+            Ok(turn) => return Ok(Planned::Repeat(turn)),
+            Err(alignment) => alignment,
+        };
+        let shift = alignment.shift(&found.held);
+        let (laid, health) = self.lay_out(request, &asked, &found, &alignment, &shift).await;
+        let write = match request.mode.records() {
+            true => self.to_write(request, asked, found, &alignment, shift, &laid),
+            false => Write::Nothing,
+        };
+        Ok(Planned::Ask(Box::new(Plan { write, laid, health, read_time: started.elapsed() })))
+    }
+
+    /// The conversation: the one the client names, else the one in which this was said, else a new one.
+    async fn find(&self, request: &ProxyRequest, asked: &Asked) -> Result<Found, TurnError> {
+        let (session, fork) = match request.session {
+            Some(session) => (session, None),
+            None => self.by_history(asked).await?,
+        };
+        let lock = self.memory.lock_session(&self.scope, session).await;
+        let outlines = (2 * asked.exchanges.len() + OUTLINES_SPARE).min(OUTLINES_MAX);
+        let held = match self.memory.parts.store.held(&self.scope, session, outlines).await {
+            Ok(held) => held,
+            Err(error) => {
+                // Without what is held the question is appended: that loses nothing.
+                self.report(None, "read_history", &error);
+                Held::default()
+            }
+        };
+        Ok(Found { session, fork, held, lock })
+    }
+
+    async fn by_history(&self, asked: &Asked) -> Result<(SessionId, Option<SessionId>), TurnError> {
+        let new = || self.memory.new_session_id();
+        if !asked.carries_answers() && !asked.marked_as_retry {
+            return Ok((new(), None));
+        }
+        let chain = asked.chain(self.beginning());
+        let found = self.memory.parts.store.match_history(&self.scope, chain, asked.question).await;
+        Ok(match found {
+            Ok(Some(HistoryMatch::Continues(session))) => (session, None),
+            Ok(Some(HistoryMatch::Forks(session))) => (new(), Some(session)),
+            Ok(None) => (new(), None),
+            Err(error) => {
+                self.report(None, "match_history", &error);
+                (new(), None)
+            }
+        })
+    }
+
+    fn beginning(&self) -> Fingerprint {
+        Fingerprint::beginning(self.scope.tenant().as_str(), self.scope.user().as_str())
+    }
+
+    /// A request that was made before: its answer, once there is one. An answer that never came whole is
+    /// asked for again.
+    async fn repeated(
+        &self,
+        found: &Found,
+        asked: &Asked,
+        alignment: Alignment,
+    ) -> Result<Result<Turn, Alignment>, TurnError> {
+        let Step::Repeat(id) = alignment.step else { return Ok(Err(alignment)) };
+        if found.held.turns.iter().any(|turn| turn.id == id && turn.question != asked.question) {
+            return Err(TurnError::KeyReused);
+        }
+        for _ in 0..JOIN_TRIES {
+            match self.memory.parts.store.turn(&self.scope, id).await? {
+                Some(turn) if turn.status == TurnStatus::Complete || awaits_tools(&turn) => return Ok(Ok(turn)),
+                Some(turn) if turn.status == TurnStatus::Pending => tokio::time::sleep(JOIN_EVERY).await,
+                _ => break,
+            }
+        }
+        Ok(Err(Alignment { step: Step::Revise(id), ..alignment }))
+    }
+
+    /// What the model lacks, from what is held.
+    async fn lay_out(
+        &self,
+        request: &ProxyRequest,
+        asked: &Asked,
+        found: &Found,
+        alignment: &Alignment,
+        shift: &Shift,
+    ) -> (Laid, Health) {
+        let again = match &alignment.step {
+            Step::Continue(id) => return (self.laid_before(*id).await, Health::Ok),
+            Step::Revise(id) => Some(*id),
+            _ => None,
+        };
+        if !request.mode.injects() || found.held.turns.is_empty() {
+            return (Laid::default(), Health::Ok);
+        }
+        let messages_max = self.memory.settings.context_messages;
+        let (turns, health) = match self.memory.parts.store.last_turns(&self.scope, found.session, messages_max).await {
+            Ok(recent) if recent.damaged.is_empty() => (recent.turns, Health::Ok),
+            Ok(recent) => {
+                self.memory.meters().rows_damaged.many(recent.damaged.len() as u64);
+                (recent.turns, Health::Degraded)
+            }
+            Err(error) => {
+                self.report(None, "read_history", &error);
+                (Vec::new(), Health::Degraded)
+            }
+        };
+        let shown = |turn: &Turn| !shift.hide.contains(&turn.number) && Some(turn.id) != again;
+        let turns: Vec<Turn> = turns.into_iter().filter(shown).collect();
+        let template = self.memory.parts.templates.choose(None, &asked.open[0].text);
+        (prompt::lay_out(asked, &turns, template, &self.memory.settings), health)
+    }
+
+    /// What was laid before the model for a question goes with its tool rounds too, byte for byte.
+    async fn laid_before(&self, id: TurnId) -> Laid {
+        let turn = self.memory.parts.store.turn(&self.scope, id).await.ok().flatten();
+        let Some(injected) = turn.and_then(|turn| turn.metadata.get("injected").cloned()) else {
+            return Laid::default();
+        };
+        Laid {
+            block: injected["block"].as_str().unwrap_or("").to_owned(),
+            window: injected["messages"].as_array().cloned().unwrap_or_default(),
+            items: injected["items"].as_u64().unwrap_or(0) as usize,
+        }
+    }
+
+    fn to_write(
+        &self,
+        request: &ProxyRequest,
+        asked: Asked,
+        found: Found,
+        alignment: &Alignment,
+        shift: Shift,
+        laid: &Laid,
+    ) -> Write {
+        let session = found.session;
+        match alignment.step {
+            Step::Append { parent, import } => {
+                let import = if found.fork.is_some() { asked.exchanges.len() } else { import };
+                let open = self.open(request, asked, &found, parent, import, shift, laid);
+                Write::Open(Box::new(open), found.lock)
+            }
+            Step::Revise(id) | Step::Repeat(id) => {
+                Write::Revise(ReviseTurn { id, session, ids: asked.ids, shift }, found.lock)
+            }
+            Step::Continue(id) => {
+                let attempt = found.held.turns.iter().find(|turn| turn.id == id).map_or(0, |turn| turn.attempt);
+                let results = asked.open.iter().rev().take_while(|message| message.role == Role::Tool);
+                let mut messages: Vec<Message> = results.cloned().collect();
+                messages.reverse();
+                let (status, metadata) = (TurnStatus::Pending, Map::new());
+                let others = Vec::new();
+                Write::Continue(ClosedTurn { id, session, status, messages, metadata, attempt, others }, found.lock)
+            }
+        }
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "each is one thing the row is made of")]
+    fn open(
+        &self,
+        request: &ProxyRequest,
+        asked: Asked,
+        found: &Found,
+        parent: u64,
+        import: usize,
+        shift: Shift,
+        laid: &Laid,
+    ) -> OpenTurn {
+        let now = self.memory.parts.clock.now();
+        let before = asked.exchanges[..import].iter().fold(self.beginning(), |chain, exchange| exchange.chained(chain));
+        let before = asked.carries_answers().then_some(before);
+        let draft = |exchange: &crate::session::Exchange| TurnDraft {
+            id: self.memory.parts.ids.turn(now),
+            messages: exchange.messages.clone(),
+            metadata: super::super::notes([("source", json!("client history"))]),
+            created_at: None,
+        };
+        let imported = asked.exchanges[import..].iter().filter(|exchange| exchange.messages[0].says_something());
+        let imported = imported.map(draft).collect();
+        let mut open = asked.open.into_iter();
+        let question = open.next().expect("a request that asks nothing was passed on already");
+        let placement =
+            Placement { parent: Some(parent), imported, then: open.collect(), shift, ids: asked.ids, before };
+        let mut seed: SessionSeed = request.seed.clone();
+        if let Some(fork) = found.fork {
+            seed.metadata.insert("forked_from".into(), fork.to_string().into());
+        }
+        let (id, session) = (self.memory.parts.ids.turn(now), found.session);
+        OpenTurn { id, session, seed, question, metadata: trace(laid), asked_at: None, place: placement }
+    }
+}
+
+/// What was laid before the model, kept beside the turn.
+fn trace(laid: &Laid) -> Map<String, Value> {
+    if laid.items == 0 {
+        return Map::new();
+    }
+    let Laid { block, window, items } = laid;
+    super::super::notes([("injected", json!({"block": block, "messages": window, "items": items}))])
+}
+
+/// Whether the model has answered with a call that waits for its result.
+fn awaits_tools(turn: &Turn) -> bool {
+    turn.messages.last().is_some_and(Message::calls_tools)
+}
+
+fn just_pass(write: Write) -> Planned {
+    Planned::Ask(Box::new(Plan { write, laid: Laid::default(), health: Health::Ok, read_time: Duration::ZERO }))
+}

@@ -1,0 +1,335 @@
+//! The path of a proxied request.
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use futures_util::StreamExt;
+use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::{HeaderMap, StatusCode};
+use serde_json::json;
+use tokio::sync::{mpsc, oneshot};
+use tracing::warn;
+
+use super::ending::{Outcome, Which, ending};
+use super::plan::{Plan, Planned, Write};
+use super::replay::{DONE, replay};
+use super::{Head, ProxyRequest, prompt};
+use crate::memory::Memory;
+use crate::model::ModelError;
+use crate::model::relay::{Passed, RelayBody, Relayed, Said, Tee, TeeBounds, TeeKind};
+use crate::scope::Scope;
+use crate::session::{ClosedTurn, Turn, TurnStatus};
+use crate::store::{Kept, StoreError};
+use crate::turn::{Health, TurnError};
+
+/// One request on its way.
+pub(super) struct Run {
+    pub(super) memory: Memory,
+    pub(super) scope: Scope,
+    out: mpsc::Sender<Bytes>,
+}
+
+/// Where the head of the answer goes, once it is known.
+type HeadSender = oneshot::Sender<Result<Head, TurnError>>;
+
+/// The reply to the client: its head leaves with the first byte, so that an answer that breaks before it still
+/// gets a status.
+struct Reply<'a> {
+    run: &'a Run,
+    head: Option<(HeadSender, Head)>,
+}
+
+impl Reply<'_> {
+    /// Sends bytes; `false` when the client has left.
+    async fn send(&mut self, bytes: Bytes) -> bool {
+        if bytes.is_empty() {
+            return true;
+        }
+        self.begin();
+        self.run.out.send(bytes).await.is_ok()
+    }
+
+    fn begin(&mut self) {
+        if let Some((sender, head)) = self.head.take() {
+            let _ = sender.send(Ok(head));
+        }
+    }
+
+    /// Whether nothing has left yet.
+    fn is_unsent(&self) -> bool {
+        self.head.is_some()
+    }
+
+    fn degrade(&mut self) {
+        if let Some((_, head)) = &mut self.head {
+            head.health = Some(Health::Degraded);
+        }
+    }
+
+    fn fail(&mut self, error: TurnError) {
+        if let Some((sender, _)) = self.head.take() {
+            let _ = sender.send(Err(error));
+        }
+    }
+}
+
+impl Run {
+    pub(super) fn new(memory: Memory, scope: Scope, out: mpsc::Sender<Bytes>) -> Self {
+        Self { memory, scope, out }
+    }
+
+    /// Takes the request through; whether anybody still listens changes nothing about what is kept.
+    pub(super) async fn go(self, request: ProxyRequest, head: HeadSender) {
+        // The memory waits for this place before it closes, so that the turn can end properly.
+        let _place = self.memory.running.acquire().await;
+        match self.plan(&request).await {
+            Ok(Planned::Ask(plan)) => self.ask(request, *plan, head).await,
+            Ok(Planned::Repeat(turn)) => self.repeat(&request, &turn, head).await,
+            Err(error) => drop(head.send(Err(error))),
+        }
+    }
+
+    /// Gives an answer again.
+    async fn repeat(&self, request: &ProxyRequest, turn: &Turn, head: HeadSender) {
+        let stream = wants_stream(request);
+        let mut headers = HeaderMap::new();
+        let kind = if stream { "text/event-stream" } else { "application/json" };
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+        let known = self.head(StatusCode::OK, headers, Some((turn.session, turn.id)), Health::Ok);
+        let mut reply = Reply { run: self, head: Some((head, known)) };
+        if let Some(answer) = turn.messages.iter().rev().find(|message| message.role == crate::message::Role::Assistant)
+        {
+            reply.send(replay(turn, answer, stream)).await;
+        }
+        if stream {
+            reply.send(Bytes::from_static(DONE)).await;
+        }
+    }
+
+    fn head(
+        &self,
+        status: StatusCode,
+        headers: HeaderMap,
+        kept: Option<(crate::id::SessionId, crate::id::TurnId)>,
+        health: Health,
+    ) -> Head {
+        Head {
+            status,
+            headers,
+            session: kept.map(|(session, _)| session),
+            turn: kept.map(|(_, turn)| turn),
+            health: kept.map(|_| health),
+            items: 0,
+            store_time: Duration::ZERO,
+        }
+    }
+
+    /// Writes the question and asks the upstream at the same time; then hears it out.
+    async fn ask(&self, request: ProxyRequest, plan: Plan, head: HeadSender) {
+        let Plan { write, laid, mut health, read_time } = plan;
+        let stream = wants_stream(&request);
+        let body = prompt::onward(request.body, &laid, &self.memory.settings);
+        let passed = Passed { body, ..request.passed };
+        let started = Instant::now();
+        let ((written, write_time), relayed) =
+            tokio::join!(async { (self.write(write).await, started.elapsed()) }, self.pass(passed));
+        let which = match written {
+            Ok(Some((which, kept))) => {
+                if kept == Kept::Waiting {
+                    health = Health::Degraded;
+                }
+                Some(which)
+            }
+            Ok(None) => None,
+            Err(error) if error.may_pass() => {
+                // Another answer to a question that is on disk already: it is given, and not kept.
+                self.report(None, "revise_turn", &error);
+                health = Health::Degraded;
+                None
+            }
+            Err(error) => {
+                self.report(None, "open_turn", &error);
+                return drop(head.send(Err(error.into())));
+            }
+        };
+        let relayed = match relayed {
+            Ok(relayed) => relayed,
+            Err(error) => {
+                self.close_failed(which, &error.to_string()).await;
+                return drop(head.send(Err(TurnError::Model(error))));
+            }
+        };
+        let mut known =
+            self.head(relayed.status, relayed.headers.clone(), which.map(|which| (which.session, which.id)), health);
+        known.items = laid.items;
+        known.store_time = read_time + write_time;
+        let reply = Reply { run: self, head: Some((head, known)) };
+        match relayed.status.is_success() {
+            true => self.hear_out(relayed, which, reply, stream).await,
+            false => self.pass_error_on(relayed, which, reply).await,
+        }
+    }
+
+    /// Asks the upstream; gives up when the client does.
+    async fn pass(&self, passed: Passed) -> Result<Relayed, ModelError> {
+        self.memory.meters().model_questions.one();
+        tokio::select! {
+            relayed = self.memory.parts.upstream.pass(passed) => relayed,
+            () = self.out.closed() => Err(ModelError::BrokeOff("the client left before the answer began".into())),
+        }
+    }
+
+    /// Writes what the plan says. Answers the turn that is to be closed later.
+    async fn write(&self, write: Write) -> Result<Option<(Which, Kept)>, StoreError> {
+        let store = &self.memory.parts.store;
+        match write {
+            Write::Nothing => Ok(None),
+            Write::Open(open, _lock) => {
+                let which = Which { id: open.id, session: open.session, attempt: 0 };
+                Ok(Some((which, store.open_turn(&self.scope, *open).await?.kept)))
+            }
+            Write::Revise(revise, _lock) => {
+                let (id, session) = (revise.id, revise.session);
+                let attempt = store.revise_turn(&self.scope, revise).await?.attempt;
+                Ok(Some((Which { id, session, attempt }, Kept::OnDisk)))
+            }
+            Write::Continue(so_far, _lock) => {
+                let which = Which { id: so_far.id, session: so_far.session, attempt: so_far.attempt };
+                Ok(Some((which, store.close_turn(&self.scope, so_far).await?)))
+            }
+        }
+    }
+
+    /// Passes an answer on, piece by piece or whole, and keeps what was said.
+    async fn hear_out(&self, relayed: Relayed, which: Option<Which>, mut reply: Reply<'_>, stream: bool) {
+        let kind = TeeKind::of(&relayed.headers, stream);
+        let bounds = TeeBounds::new(self.memory.settings.answer_chars_max * 4);
+        let mut tee = Tee::new(kind, false, bounds);
+        let outcome = self.listen(relayed.body, &mut tee, &mut reply).await;
+        let rest = tee.end();
+        let said = tee.finish();
+        let outcome = match outcome {
+            Outcome::Ended if !said.ended => {
+                Outcome::Broke(said.error.clone().unwrap_or_else(|| "the model's answer broke off".into()))
+            }
+            outcome => outcome,
+        };
+        let on_disk = self.close(which, &said, &outcome).await;
+        if !on_disk {
+            reply.degrade();
+        }
+        match kind {
+            TeeKind::Whole => self.end_whole(rest, &outcome, reply).await,
+            TeeKind::Events => self.end_events(rest, &outcome, on_disk, reply).await,
+        }
+    }
+
+    async fn listen(&self, mut body: RelayBody, tee: &mut Tee, reply: &mut Reply<'_>) -> Outcome {
+        loop {
+            let piece = tokio::select! {
+                piece = body.next() => piece,
+                () = self.out.closed() => return Outcome::ClientGone,
+            };
+            let forward = match piece {
+                Some(Ok(bytes)) => tee.feed(&bytes),
+                Some(Err(_)) | None if tee.is_complete() => return Outcome::Ended,
+                Some(Err(error)) => return Outcome::Broke(error.to_string()),
+                None => return Outcome::Ended,
+            };
+            match forward {
+                Ok(bytes) => {
+                    if !reply.send(bytes).await {
+                        return Outcome::ClientGone;
+                    }
+                }
+                Err(error) => {
+                    reply.send(error.before.clone()).await;
+                    return Outcome::Broke(error.fault.to_string());
+                }
+            }
+            if tee.is_over() {
+                return Outcome::Ended;
+            }
+        }
+    }
+
+    async fn end_whole(&self, body: Bytes, outcome: &Outcome, mut reply: Reply<'_>) {
+        match outcome {
+            Outcome::Broke(reason) => reply.fail(TurnError::Model(ModelError::Unreadable(reason.clone()))),
+            _ => drop(reply.send(body).await),
+        }
+    }
+
+    /// Ends a stream properly, whatever happened: the last event, a word about what went wrong, `[DONE]`.
+    async fn end_events(&self, rest: Bytes, outcome: &Outcome, on_disk: bool, mut reply: Reply<'_>) {
+        if let Outcome::Broke(reason) = outcome {
+            if reply.is_unsent() && rest.is_empty() {
+                return reply.fail(TurnError::Model(ModelError::BrokeOff(reason.clone())));
+            }
+            reply.send(rest).await;
+            let error = json!({"error": {"message": reason, "type": "upstream_error", "param": null, "code": "model_broke_off"}});
+            reply.send(Bytes::from(format!("data: {error}\n\n"))).await;
+        } else {
+            reply.send(rest).await;
+        }
+        if !on_disk {
+            reply.send(Bytes::from_static(b": recalld degraded\n\n")).await;
+        }
+        reply.send(Bytes::from_static(DONE)).await;
+    }
+
+    /// An error of the upstream goes back as it is; the turn has no answer.
+    async fn pass_error_on(&self, mut relayed: Relayed, which: Option<Which>, mut reply: Reply<'_>) {
+        let mut body = Vec::new();
+        while let Some(Ok(bytes)) = relayed.body.next().await {
+            body.extend_from_slice(&bytes);
+        }
+        self.close_failed(which, &format!("the model answered with status {}", relayed.status.as_u16())).await;
+        if body.is_empty() {
+            reply.begin();
+        }
+        reply.send(Bytes::from(body)).await;
+    }
+
+    async fn close_failed(&self, which: Option<Which>, reason: &str) {
+        self.memory.meters().model_failures.one();
+        warn!(user.id = %self.scope.user(), operation = "ask_model", error = %reason, "A question has no answer: {reason}");
+        self.close(which, &Said::default(), &Outcome::Broke(reason.to_owned())).await;
+    }
+
+    /// Writes how the turn ended; answers whether that is on disk, or need not be.
+    async fn close(&self, which: Option<Which>, said: &Said, outcome: &Outcome) -> bool {
+        let Some(which) = which else { return true };
+        let now = self.memory.parts.clock.now();
+        let closed: ClosedTurn = ending(which, said, outcome, self.memory.parts.upstream.name(), now);
+        let failed = closed.status == TurnStatus::Failed;
+        let kept = self.memory.parts.store.close_turn(&self.scope, closed).await;
+        let meters = self.memory.meters();
+        if failed {
+            meters.turns_failed.one();
+        }
+        match kept {
+            Ok(Kept::OnDisk) => {
+                meters.turns_stored.one();
+                true
+            }
+            Ok(Kept::Waiting) => {
+                meters.turns_waited.one();
+                false
+            }
+            Err(error) => {
+                self.report(Some(which), "close_turn", &error);
+                false
+            }
+        }
+    }
+
+    pub(super) fn report(&self, which: Option<Which>, operation: &str, error: &StoreError) {
+        self.memory.report(&self.scope, which.map(|which| which.session), operation, error);
+    }
+}
+
+/// Whether the answer is to come in pieces.
+fn wants_stream(request: &ProxyRequest) -> bool {
+    request.body.get("stream").and_then(serde_json::Value::as_bool).unwrap_or(false)
+}
