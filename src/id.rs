@@ -56,7 +56,21 @@ impl SessionId {
     pub fn parse(text: &str) -> Option<Self> {
         hyphenated(text).map(Self)
     }
+
+    /// The session of a tenant that a client calls by a name of its own; always the same for the same name.
+    pub fn named(tenant: &str, name: &str) -> Self {
+        Self(Uuid::new_v5(&NAMES, [tenant, name].join("\0").as_bytes()))
+    }
+
+    /// The session a visitor of a tenant calls by this name. No durable session has the same id: names
+    /// carry no control characters, so none begins with the second zero.
+    pub fn ephemeral(tenant: &str, name: &str) -> Self {
+        Self(Uuid::new_v5(&NAMES, [tenant, "", name].join("\0").as_bytes()))
+    }
 }
+
+/// The name space of the names that clients give their conversations. It must never change.
+const NAMES: Uuid = Uuid::from_u128(0x7d1f_6b8e_52c4_4a0b_9e37_c1a5_0f84_d62b);
 
 impl TurnId {
     /// Reads the hyphenated form.
@@ -166,5 +180,19 @@ mod tests {
         assert_eq!(SessionId::parse(&format!("{{{lower}}}")), None);
         assert_eq!(SessionId::parse("not-a-uuid"), None);
         assert_eq!(RandomIds.session().as_uuid().get_version_num(), 4);
+    }
+
+    /// Written out, because conversations are found again by it.
+    #[test]
+    fn a_name_is_always_the_same_session() {
+        assert_eq!(SessionId::named("default", "support-42").to_string(), "ab570605-f697-5108-a646-ea12c945a57d");
+        let ids = [
+            SessionId::named("default", "a"),
+            SessionId::named("acme", "a"),
+            SessionId::named("default", "b"),
+            SessionId::ephemeral("default", "a"),
+        ];
+        assert!((1..ids.len()).all(|n| !ids[..n].contains(&ids[n])), "{ids:?}");
+        assert_eq!(ids[0].as_uuid().get_version_num(), 5);
     }
 }

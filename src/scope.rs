@@ -8,7 +8,7 @@ use std::fmt;
 
 use crate::id::SessionId;
 
-/// Longest tenant or user id, in bytes.
+/// Longest id, in bytes.
 pub const ID_BYTES_MAX: usize = 256;
 
 /// Why an id was refused.
@@ -25,7 +25,8 @@ pub enum IdError {
     Control,
 }
 
-fn checked(text: &str) -> Result<Box<str>, IdError> {
+/// Checks any text that somebody uses as an id.
+pub fn check_id(text: &str) -> Result<(), IdError> {
     if text.trim().is_empty() {
         return Err(IdError::Empty);
     }
@@ -35,7 +36,7 @@ fn checked(text: &str) -> Result<Box<str>, IdError> {
     if text.chars().any(char::is_control) {
         return Err(IdError::Control);
     }
-    Ok(text.into())
+    Ok(())
 }
 
 macro_rules! name {
@@ -47,7 +48,7 @@ macro_rules! name {
         impl $name {
             /// Accepts any non-empty text of bounded length without control characters.
             pub fn parse(text: &str) -> Result<Self, IdError> {
-                checked(text).map(Self)
+                check_id(text).map(|()| Self(text.into()))
             }
 
             /// The id as text.

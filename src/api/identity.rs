@@ -1,21 +1,95 @@
 //! Who is who: the one place where a request becomes a [`Scope`].
+//!
+//! Reading order: [`Rules`] (which headers count and what proves them), the scope of a request, then `caller`
+//! (everything a chat request under `/v1` says about itself), `path` (scopes in paths) and `token` (users that
+//! Open WebUI signed).
+
+#[expect(dead_code, reason = "the door under /v1 calls it")]
+pub(super) mod caller;
+#[cfg_attr(not(test), expect(dead_code, reason = "the door under /v1 calls it"))]
+pub(super) mod path;
+mod token;
+
+pub(crate) use self::token::{TOKEN_HEADER, sign_user};
 
 use axum::extract::{FromRequestParts, Path};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName};
+use axum::http::{HeaderMap, HeaderName, StatusCode};
 
 use super::App;
 use super::error::ApiError;
+use crate::clock::Clock;
+use crate::config::{Secret, Settings};
 use crate::id::SessionId;
-use crate::scope::{Scope, Tenant, User};
+use crate::scope::{IdError, Scope, Tenant, User};
 
 /// The session of a request and of its response.
 pub(super) const SESSION_HEADER: HeaderName = HeaderName::from_static("x-session-id");
 /// The tenant, on doors without one in the path.
 const TENANT_HEADER: HeaderName = HeaderName::from_static("x-tenant-id");
-/// The user, in the order they are believed.
-const USER_HEADERS: [HeaderName; 2] =
-    [HeaderName::from_static("x-user-id"), HeaderName::from_static("x-openwebui-user-id")];
+
+/// How the doors tell people apart.
+pub(super) struct Rules {
+    /// In the order they are believed.
+    user_headers: Vec<HeaderName>,
+    /// Likewise.
+    session_headers: Vec<HeaderName>,
+    /// What user tokens are signed with. Once it is set, nothing but a token names a user.
+    token_secret: Option<Secret>,
+    /// Whether everybody who names nobody is one user.
+    share_unidentified: bool,
+}
+
+impl Rules {
+    /// The rules that the settings make.
+    pub(super) fn of(settings: &Settings) -> Self {
+        Self {
+            user_headers: settings.user_headers.as_slice().to_vec(),
+            session_headers: settings.session_headers.as_slice().to_vec(),
+            token_secret: settings.openwebui_jwt_secret.clone(),
+            share_unidentified: settings.share_unidentified(),
+        }
+    }
+
+    /// The user that a request names: signed, else in a header, else in what else it carries.
+    fn user(
+        &self,
+        headers: &HeaderMap,
+        elsewhere: impl FnOnce() -> Result<Option<String>, ApiError>,
+        clock: &dyn Clock,
+    ) -> Result<Option<User>, ApiError> {
+        let named = match &self.token_secret {
+            Some(secret) => signed_user(headers, secret, clock)?,
+            None => match first(headers, &self.user_headers)? {
+                Some(text) => Some(text.to_owned()),
+                None => elsewhere()?,
+            },
+        };
+        named.map(|text| User::parse(&text).map_err(|error| invalid("user_id", &error))).transpose()
+    }
+
+    /// Whose memory it is. `session` stands for the user when nobody is named and sessions are kept apart;
+    /// without it there is no telling.
+    fn scope(&self, tenant: Tenant, named: Option<User>, session: Option<SessionId>) -> Option<Scope> {
+        let unidentified =
+            || if self.share_unidentified { Some(User::anonymous()) } else { session.map(User::of_session) };
+        named.or_else(unidentified).map(|user| Scope::new(tenant, user))
+    }
+}
+
+/// The memory of somebody who is known by nothing but their session.
+fn alone_in(tenant: Tenant, session: SessionId) -> Scope {
+    Scope::new(tenant, User::of_session(session))
+}
+
+/// The user in a token. No token names nobody; a bad one is somebody who should not be here.
+fn signed_user(headers: &HeaderMap, secret: &Secret, clock: &dyn Clock) -> Result<Option<String>, ApiError> {
+    let Some(token) = header(headers, &TOKEN_HEADER)? else { return Ok(None) };
+    token::verify(token, secret, clock.now()).map(Some).map_err(|error| {
+        let detail = format!("`X-OpenWebUI-User-Jwt` {error}");
+        ApiError::new(StatusCode::UNAUTHORIZED, "invalid_user_token", "Invalid user token", detail)
+    })
+}
 
 /// A header's text; empty is absent.
 fn header<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, ApiError> {
@@ -24,6 +98,17 @@ fn header<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a st
         ApiError::bad_request("invalid_header", "Invalid header", format!("`{name}` is not plain ASCII text"))
     })?;
     Ok(Some(text.trim()).filter(|text| !text.is_empty()))
+}
+
+/// What the first of these headers says that says anything.
+fn first<'a>(headers: &'a HeaderMap, names: &[HeaderName]) -> Result<Option<&'a str>, ApiError> {
+    names.iter().find_map(|name| filled_in(headers, name).transpose()).transpose()
+}
+
+/// A header's text. A template that nobody filled in (`{{USER_ID}}`, from a client too old to know it) is
+/// absent: taken for a name, it would make one person of everybody.
+fn filled_in<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, ApiError> {
+    Ok(header(headers, name)?.filter(|text| !(text.starts_with("{{") && text.ends_with("}}"))))
 }
 
 /// The session a header names: strict, because a typing error must not begin a new conversation.
@@ -57,31 +142,27 @@ impl App {
         given: Option<&str>,
         session: Option<SessionId>,
     ) -> Result<Scope, ApiError> {
+        let rules = &self.doors.rules;
         let tenant = match header(headers, &TENANT_HEADER)? {
             Some(text) => Tenant::parse(text).map_err(|error| invalid("tenant", &error))?,
             None => Tenant::default(),
         };
-        let mut named = None;
-        for name in &USER_HEADERS {
-            named = named.or(header(headers, name)?);
-        }
-        let named = named.or(given.filter(|text| !text.trim().is_empty()));
-        let user = match (named, session) {
-            (Some(text), _) => User::parse(text).map_err(|error| invalid("user_id", &error))?,
-            (None, _) if self.doors.share_unidentified => User::anonymous(),
-            (None, Some(session)) => User::of_session(session),
-            (None, None) => {
-                return Err(ApiError::bad_request(
-                    "no_user",
-                    "No user given",
-                    "each session is a user of its own here (`unidentified`); name a user with X-User-ID",
-                ));
-            }
-        };
-        Ok(Scope::new(tenant, user))
+        let elsewhere = || Ok(given.filter(|text| !text.trim().is_empty()).map(str::to_owned));
+        let named = rules.user(headers, elsewhere, self.clock())?;
+        rules.scope(tenant, named, session).ok_or_else(|| {
+            ApiError::bad_request(
+                "no_user",
+                "No user given",
+                "each session is a user of its own here (`unidentified`); name a user with X-User-ID",
+            )
+        })
+    }
+
+    fn clock(&self) -> &dyn Clock {
+        &*self.memory.parts.clock
     }
 }
 
-fn invalid(what: &str, error: &crate::scope::IdError) -> ApiError {
+fn invalid(what: &str, error: &IdError) -> ApiError {
     ApiError::bad_request("invalid_id", &format!("Invalid {what}"), format!("{what} {error}"))
 }

@@ -17,6 +17,8 @@ pub mod server;
 mod system;
 mod view;
 
+pub(crate) use self::identity::{TOKEN_HEADER, sign_user};
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -26,6 +28,7 @@ use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use self::identity::Rules;
 use self::measure::Measures;
 use crate::config::Settings;
 use crate::lifecycle::ClockWatch;
@@ -48,7 +51,7 @@ struct Doors {
     listen: std::net::SocketAddr,
     api_key: Option<String>,
     require_session_header: bool,
-    share_unidentified: bool,
+    rules: Rules,
     body_bytes_max: usize,
     body_timeout: Duration,
 }
@@ -69,7 +72,7 @@ impl App {
             listen: settings.listen,
             api_key: settings.api_key().map(str::to_owned),
             require_session_header: settings.require_session_header,
-            share_unidentified: settings.share_unidentified(),
+            rules: Rules::of(settings),
             body_bytes_max: settings.body_bytes_max,
             body_timeout: settings.body_timeout.duration(),
         };

@@ -14,6 +14,7 @@ use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 use hyper::{Method, Request, Response};
+use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use tower::ServiceExt;
 
@@ -22,7 +23,7 @@ use super::engine::Engine;
 use super::failure::Failure;
 use super::logging;
 use super::upstream::Choice;
-use crate::api::router;
+use crate::api::{TOKEN_HEADER, router, sign_user};
 use crate::config::Settings;
 use crate::memory::Memory;
 use crate::model::http::{HttpClient, client, root_cause};
@@ -100,7 +101,7 @@ pub(super) fn with_client(
 impl Client {
     /// Finds the memory and opens its doors.
     pub(super) async fn open(common: &Common, settings: &Settings, need: Need) -> anyhow::Result<Self> {
-        let headers = headers(common.user.as_deref(), settings.api_key())?;
+        let headers = headers(common.user.as_deref(), settings)?;
         if let Some(server) = common.server() {
             return Ok(Self::at(base_url(server)?, headers, settings));
         }
@@ -244,17 +245,26 @@ struct Refusal {
     detail: String,
 }
 
+/// How long a command may go on speaking for its user.
+const TOKEN_TIME: SignedDuration = SignedDuration::from_hours(24);
+
 /// What every request carries.
-pub(super) fn headers(user: Option<&str>, key: Option<&str>) -> anyhow::Result<HeaderMap> {
+pub(super) fn headers(user: Option<&str>, settings: &Settings) -> anyhow::Result<HeaderMap> {
     let mut headers = HeaderMap::new();
     headers.insert(USER_AGENT, HeaderValue::from_static(concat!("recalld-cli/", env!("CARGO_PKG_VERSION"))));
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    if let Some(user) = user.filter(|user| !user.trim().is_empty()) {
+    let user = user.filter(|user| !user.trim().is_empty());
+    if let Some(user) = user {
         let value = HeaderValue::try_from(user).ok().filter(|_| user.is_ascii());
         let wrong = || Failure::Usage(format!("--user `{user}` is not plain ASCII text, which a header must be"));
-        headers.insert(USER_HEADER, value.ok_or_else(wrong)?);
+        let name = settings.user_headers.as_slice().first().cloned().unwrap_or(USER_HEADER);
+        headers.insert(name, value.ok_or_else(wrong)?);
     }
-    if let Some(key) = key {
+    if let (Some(user), Some(secret)) = (user, &settings.openwebui_jwt_secret) {
+        let token = sign_user(user, secret, Timestamp::now() + TOKEN_TIME);
+        headers.insert(TOKEN_HEADER, HeaderValue::try_from(token).context("a user token cannot be sent")?);
+    }
+    if let Some(key) = settings.api_key() {
         let mut bearer = HeaderValue::try_from(format!("Bearer {key}")).context("`api_key` cannot be sent")?;
         bearer.set_sensitive(true);
         headers.insert(AUTHORIZATION, bearer);
@@ -288,6 +298,7 @@ fn served_at(error: &anyhow::Error) -> Option<String> {
 mod tests {
     use super::*;
     use crate::cli::failure::Advised;
+    use crate::config::Secret;
     use crate::store::Holder;
 
     #[test]
@@ -319,14 +330,17 @@ mod tests {
 
     #[test]
     fn the_key_and_the_user_are_sent() {
-        let sent = headers(Some("ann"), Some("0123456789abcdef")).expect("plain values");
+        let keyed = Settings { api_key: "0123456789abcdef".into(), ..Settings::default() };
+        let sent = headers(Some("ann"), &keyed).expect("plain values");
         assert_eq!(
             (&sent[USER_HEADER], &sent[AUTHORIZATION]),
             (&"ann".parse().expect("plain"), &"Bearer 0123456789abcdef".parse().expect("plain"))
         );
-        let bare = headers(Some(" "), None).expect("nothing to send");
-        assert!(!bare.contains_key(USER_HEADER) && !bare.contains_key(AUTHORIZATION));
-        assert!(headers(Some("a\nb"), None).is_err() && headers(Some("Zoë"), None).is_err());
+        let open = Settings { openwebui_jwt_secret: Secret::new("hush"), ..Settings::default() };
+        assert!(headers(Some("ann"), &open).expect("plain values").contains_key(TOKEN_HEADER));
+        let bare = headers(Some(" "), &open).expect("nothing to send");
+        assert!([USER_HEADER, TOKEN_HEADER, AUTHORIZATION].iter().all(|name| !bare.contains_key(name)));
+        assert!(headers(Some("a\nb"), &open).is_err() && headers(Some("Zoë"), &open).is_err());
     }
 
     async fn client_on(folder: &std::path::Path) -> anyhow::Result<Client> {

@@ -105,6 +105,7 @@ fn check(common: &Common) -> anyhow::Result<()> {
 /// What is wrong with settings that only shows when they are used.
 pub(super) fn look_closer(settings: &Settings) -> anyhow::Result<()> {
     logging::filter(&settings.log)?;
+    settings.check_secret().map_err(anyhow::Error::msg)?;
     choose(settings, variable).map_err(anyhow::Error::msg)?;
     let folder = Some(settings.templates_dir.as_path()).filter(|folder| !folder.as_os_str().is_empty());
     Templates::load(folder, &settings.language)?;

@@ -40,6 +40,7 @@ impl Engine {
     /// Opens the data file and puts a memory together. A file that another process holds is a
     /// [`StoreError::InUse`] in the chain.
     pub(super) async fn open(settings: &Settings) -> anyhow::Result<Self> {
+        settings.check_secret().map_err(anyhow::Error::msg)?;
         let data = settings.data_file(variable);
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
         let choice = choose(settings, variable).map_err(anyhow::Error::msg)?;

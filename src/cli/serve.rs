@@ -72,6 +72,7 @@ fn greet(settings: &Settings, engine: &Engine) {
         None => ("none needed on this machine", ""),
     };
     let users = match settings.share_unidentified() {
+        _ if settings.openwebui_jwt_secret.is_some() => "only Open WebUI's signed user token names a user",
         true => "requests that name no user share one memory, `anonymous`; send X-User-ID to keep people apart",
         false => "requests that name no user are remembered by session only; send X-User-ID",
     };

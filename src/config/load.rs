@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use toml::{Table, Value};
 
-use super::Settings;
+use super::{Secret, Settings};
 
 /// Where a value came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -99,15 +99,20 @@ pub fn load(
     if let Some(path) = file_in_use(file) {
         layers.add_file(&path)?;
     }
-    for (name, text) in environment.filter(|(name, _)| is_setting(name)) {
+    let environment: BTreeMap<_, _> = environment.collect();
+    for (name, text) in environment.iter().filter(|(name, _)| is_setting(name)) {
         let setting = name["RECALLD_".len()..].to_lowercase();
-        let value = layers.typed(&setting, &text);
-        layers.set(&setting, value, Origin::Environment(name))?;
+        let value = layers.typed(&setting, text);
+        layers.set(&setting, value, Origin::Environment(name.clone()))?;
     }
     for (setting, value) in flags {
         layers.set(&setting, value, Origin::Flag)?;
     }
-    layers.finish()
+    let mut loaded = layers.finish()?;
+    let variable = Some(&loaded.settings.openwebui_jwt_secret_env).filter(|name| !name.is_empty());
+    let secret = variable.and_then(|name| environment.get(name));
+    loaded.settings.openwebui_jwt_secret = secret.and_then(|text| Secret::new(text));
+    Ok(loaded)
 }
 
 /// The settings file that is read: the given one, else `recalld.toml` in the current folder.
@@ -139,13 +144,15 @@ impl Layers {
         table.into_iter().try_for_each(|(name, value)| self.set(&name, value, Origin::File(path.to_owned())))
     }
 
-    /// An environment variable has no type; it takes the default's.
+    /// An environment variable has no type; it takes the default's. A list is written with commas.
     fn typed(&self, setting: &str, text: &str) -> Value {
         let number = || text.parse().map(Value::Integer).ok();
         let switch = || text.parse().map(Value::Boolean).ok();
+        let list = || text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(Value::from).collect();
         let typed = match self.values.get(setting) {
             Some(Value::Integer(_)) => number(),
             Some(Value::Boolean(_)) => switch(),
+            Some(Value::Array(_)) => Some(Value::Array(list())),
             _ => None,
         };
         typed.unwrap_or_else(|| Value::String(text.to_owned()))
@@ -242,6 +249,26 @@ mod tests {
         refused("listen = \"0.0.0.0:7077\"", &[], "no `api_key` is set");
         refused("api_key = \"short\"", &[], "shorter than 16");
         refused("= nonsense", &[], "not valid TOML");
+        refused("", &[("RECALLD_USER_HEADERS", "X-User-ID, no good")], "`no good` cannot be the name of a header");
+    }
+
+    #[test]
+    fn lists_are_written_with_commas_in_the_environment() {
+        let loaded = with("", &[("RECALLD_USER_HEADERS", "X-Who, X-User-ID,")], "").expect("valid");
+        assert_eq!(loaded.settings.user_headers.as_slice(), ["x-who", "x-user-id"]);
+        let loaded = with("session_headers = []", &[], "").expect("valid");
+        assert!(loaded.settings.session_headers.as_slice().is_empty());
+    }
+
+    #[test]
+    fn the_secret_comes_from_the_variable_that_is_named() {
+        let file = "openwebui_jwt_secret_env = \"OWUI_SECRET\"";
+        let found = with(file, &[("OWUI_SECRET", "hush")], "").expect("valid").settings;
+        assert_eq!(found.openwebui_jwt_secret.as_ref().map(Secret::reveal), Some("hush"));
+        assert_eq!(found.check_secret(), Ok(()));
+        let missing = with(file, &[("OWUI_SECRET", " ")], "").expect("valid").settings;
+        assert!(missing.check_secret().is_err_and(|reason| reason.contains("OWUI_SECRET")));
+        assert_eq!(with("", &[("", "hush")], "").expect("valid").settings.openwebui_jwt_secret, None);
     }
 
     /// Every setting is in the sample with its default, and nothing else is.

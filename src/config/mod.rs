@@ -1,11 +1,14 @@
 //! Settings: one typed page, loaded once, handed down in pieces.
 //!
 //! Flags win over environment variables (`RECALLD_…`), those over the file, that over the defaults.
-//! Reading order: [`Settings`] (every setting there is), `load` (putting the layers together).
+//! Reading order: [`Settings`] (every setting there is), `value` (what some are made of), `load` (putting the
+//! layers together).
 
 mod load;
+mod value;
 
 pub use load::{ConfigError, Loaded, Origin, file_in_use, load};
+pub use value::{HeaderNames, Secret};
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -40,6 +43,12 @@ pub struct Settings {
     pub api_key: String,
     pub require_session_header: bool,
     pub unidentified: Unidentified,
+    pub user_headers: HeaderNames,
+    pub session_headers: HeaderNames,
+    pub openwebui_jwt_secret_env: String,
+    /// What that variable holds, put here by whoever loads the settings; never in a file.
+    #[serde(skip)]
+    pub openwebui_jwt_secret: Option<Secret>,
 
     pub context_messages: usize,
     pub model_tokens_max: usize,
@@ -106,6 +115,10 @@ impl Default for Settings {
             api_key: String::new(),
             require_session_header: false,
             unidentified: Unidentified::Auto,
+            user_headers: HeaderNames::known(&["X-User-ID", "X-OpenWebUI-User-Id"]),
+            session_headers: HeaderNames::known(&["X-Session-ID", "X-OpenWebUI-Chat-Id", "X-Conversation-Id"]),
+            openwebui_jwt_secret_env: String::new(),
+            openwebui_jwt_secret: None,
             context_messages: memory.context_messages,
             model_tokens_max: memory.model_tokens_max,
             answer_tokens: memory.answer_tokens,
@@ -145,6 +158,19 @@ impl Settings {
     /// The key clients must show, if one is set.
     pub fn api_key(&self) -> Option<&str> {
         Some(self.api_key.as_str()).filter(|key| !key.is_empty())
+    }
+
+    /// Whether the secret that was asked for is there. Without it nobody could be told apart, so nobody
+    /// should be served.
+    pub fn check_secret(&self) -> Result<(), String> {
+        let variable = &self.openwebui_jwt_secret_env;
+        if variable.is_empty() || self.openwebui_jwt_secret.is_some() {
+            return Ok(());
+        }
+        Err(format!(
+            "`openwebui_jwt_secret_env` names the variable {variable}, which is not set; put Open WebUI's \
+             FORWARD_USER_INFO_HEADER_JWT_SECRET into it"
+        ))
     }
 
     /// Whether requests without a user share one memory.

@@ -10,6 +10,7 @@ mod connections;
 mod flaky;
 mod guard;
 mod house;
+mod identity;
 mod lifecycle;
 mod openapi;
 mod process;

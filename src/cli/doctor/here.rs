@@ -142,6 +142,9 @@ pub(super) fn users(settings: &Settings) -> Check {
     Check::ok(
         "users",
         match settings.share_unidentified() {
+            _ if settings.openwebui_jwt_secret.is_some() => {
+                "only Open WebUI's signed user token names a user; what else requests say about users is ignored"
+            }
             true => {
                 "requests that name no user share one memory, `anonymous`; with several people, have X-User-ID sent"
             }

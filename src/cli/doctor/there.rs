@@ -38,7 +38,7 @@ pub(super) async fn server(common: &Common, settings: &Settings, holder: Option<
         (None, None) => return (vec![nobody_serves(settings).await], false),
     };
     let doors = url.and_then(|url| {
-        let headers = headers(common.user.as_deref(), settings.api_key());
+        let headers = headers(common.user.as_deref(), settings);
         let headers = headers.map_err(|error| Failure::Usage(format!("{error:#}")))?;
         Ok((Client::at(url.clone(), headers, settings), url))
     });

@@ -1,0 +1,254 @@
+//! Everything a chat request under `/v1` says about itself beside its messages: who asks, in which
+//! conversation, and whether it is the same request once more.
+//!
+//! In every row the first that says something wins, and empty is absent:
+//!
+//! | what | order |
+//! | --- | --- |
+//! | user | the signed token, and nothing else once its secret is set; `user_headers`; body `user_id`, `metadata.user_id`, `user`, `safety_identifier` |
+//! | session | a temporary chat anywhere; the path; `session_headers`; body `session_id`, `metadata.session_id` |
+
+use axum::http::{HeaderMap, HeaderName};
+use serde_json::{Map, Value};
+
+use super::path::PathScope;
+use super::{Rules, SESSION_HEADER, alone_in, filled_in, header, invalid};
+use crate::api::App;
+use crate::api::error::ApiError;
+use crate::clock::Clock;
+use crate::id::SessionId;
+use crate::scope::{Scope, Tenant, check_id};
+
+const TASK_HEADER: HeaderName = HeaderName::from_static("x-recalld-task");
+const MODE_HEADER: HeaderName = HeaderName::from_static("x-recalld-mode");
+const ANSWER_HEADER: HeaderName = HeaderName::from_static("x-recalld-message-id");
+const QUESTION_HEADER: HeaderName = HeaderName::from_static("x-recalld-user-message-id");
+const IDEMPOTENCY_HEADER: HeaderName = HeaderName::from_static("idempotency-key");
+const RETRY_HEADER: HeaderName = HeaderName::from_static("x-stainless-retry-count");
+
+/// Where a body may name the user, and where the conversation.
+const USER_FIELDS: [&[&str]; 4] = [&["user_id"], &["metadata", "user_id"], &["user"], &["safety_identifier"]];
+const SESSION_FIELDS: [&[&str]; 2] = [&["session_id"], &["metadata", "session_id"]];
+
+/// How the ids of chats begin that Open WebUI does not keep, or that many people share.
+const TEMPORARY: [&str; 3] = ["local:", "temporary:", "channel:"];
+
+/// Who asks, where, and how.
+#[derive(Debug, Clone, PartialEq)]
+pub(in crate::api) struct Caller {
+    /// Whose memory it is, in the conversation that was named, else in `new_session`.
+    pub(in crate::api) scope: Scope,
+    /// Which conversation.
+    pub(in crate::api) session: SessionChoice,
+    /// The id of the conversation if a new one begins. It may stand for its user already.
+    pub(in crate::api) new_session: SessionId,
+    /// Whether somebody was named.
+    pub(in crate::api) identified: bool,
+    /// What the client calls this exchange.
+    pub(in crate::api) ids: MessageIds,
+    /// Whether the client says that it asks again.
+    pub(in crate::api) marked_as_retry: bool,
+    /// What memory is to do, if a header says so. A temporary chat is off, whatever this is.
+    pub(in crate::api) mode: Option<Mode>,
+    /// The client's word for its errand, for [`recognise_task`](crate::session::recognise_task).
+    pub(in crate::api) task: Option<String>,
+    /// Whether the user is known by nothing but the session.
+    alone: bool,
+}
+
+/// Which conversation a request belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::api) enum SessionChoice {
+    /// This one.
+    Given(SessionId),
+    /// One that must leave no trace.
+    Temporary,
+    /// Not said: to be found by its history, or new.
+    None,
+}
+
+/// What the client calls an exchange.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(in crate::api) struct MessageIds {
+    /// The answer to come; the same in every round of tools.
+    pub(in crate::api) answer: Option<String>,
+    /// The question; the same for every answer to it.
+    pub(in crate::api) question: Option<String>,
+    /// The request; the same when it is sent again.
+    pub(in crate::api) idempotency_key: Option<String>,
+}
+
+/// What memory does in a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::api) enum Mode {
+    /// Reminds and records.
+    Active,
+    /// Records, reminds of nothing.
+    Passive,
+    /// Reminds, records nothing.
+    Read,
+    /// Neither.
+    Off,
+}
+
+impl Mode {
+    /// Reads a mode, from a header or a body.
+    pub(in crate::api) fn parse(word: &str) -> Result<Self, ApiError> {
+        match word {
+            "active" => Ok(Self::Active),
+            "passive" => Ok(Self::Passive),
+            "read" => Ok(Self::Read),
+            "off" => Ok(Self::Off),
+            _ => {
+                let detail = "the mode must be `active`, `passive`, `read` or `off`";
+                Err(ApiError::bad_request("invalid_mode", "Invalid mode", detail))
+            }
+        }
+    }
+}
+
+impl Caller {
+    /// Whose memory it is in a conversation that was found afterwards, by its history.
+    pub(in crate::api) fn scope_in(&self, session: SessionId) -> Scope {
+        if self.alone { alone_in(self.scope.tenant().clone(), session) } else { self.scope.clone() }
+    }
+}
+
+impl App {
+    /// Reads who asks, where, and how. `path` is the default where the path has no scope; `body` is the
+    /// request without what is known to be something else.
+    pub(in crate::api) fn caller(
+        &self,
+        headers: &HeaderMap,
+        path: &PathScope,
+        body: &Map<String, Value>,
+    ) -> Result<Caller, ApiError> {
+        let request = Request { headers, path, body };
+        self.doors.rules.caller(&request, self.clock(), self.memory.new_session_id())
+    }
+}
+
+/// A request, as far as identity is concerned.
+struct Request<'a> {
+    headers: &'a HeaderMap,
+    path: &'a PathScope,
+    body: &'a Map<String, Value>,
+}
+
+impl Rules {
+    fn caller(&self, request: &Request<'_>, clock: &dyn Clock, new_session: SessionId) -> Result<Caller, ApiError> {
+        let Request { headers, path, body } = request;
+        let session = self.session(request)?;
+        let named = self.user(headers, || first_field(body, &USER_FIELDS), clock)?;
+        let identified = named.is_some();
+        // A visit is nobody's but its own: it neither sees nor changes what is known about a user.
+        let alone = path.ephemeral.is_some() || !(identified || self.share_unidentified);
+        let here = session.id().unwrap_or(new_session);
+        let scope = if alone { None } else { self.scope(path.tenant.clone(), named, None) };
+        Ok(Caller {
+            scope: scope.unwrap_or_else(|| alone_in(path.tenant.clone(), here)),
+            session,
+            new_session,
+            identified,
+            ids: message_ids(headers)?,
+            marked_as_retry: retries(headers) > 0,
+            mode: header(headers, &MODE_HEADER)?.map(Mode::parse).transpose()?,
+            task: filled_in(headers, &TASK_HEADER)?.map(str::to_owned),
+            alone,
+        })
+    }
+
+    fn session(&self, request: &Request<'_>) -> Result<SessionChoice, ApiError> {
+        let Request { headers, path, body } = request;
+        if self.is_temporary(request) {
+            return Ok(SessionChoice::Temporary);
+        }
+        if let Some(name) = &path.ephemeral {
+            return Ok(SessionChoice::Given(SessionId::ephemeral(path.tenant.as_str(), name)));
+        }
+        for name in &self.session_headers {
+            if let Some(id) = header_session(headers, name, &path.tenant)? {
+                return Ok(SessionChoice::Given(id));
+            }
+        }
+        match first_field(body, &SESSION_FIELDS)? {
+            Some(text) => Ok(SessionChoice::Given(session_named(&text, &path.tenant)?)),
+            None => Ok(SessionChoice::None),
+        }
+    }
+
+    /// Looked for everywhere first: whoever asks for no trace must leave none, whatever else is sent.
+    fn is_temporary(&self, request: &Request<'_>) -> bool {
+        let sent = self.session_headers.iter().flat_map(|name| request.headers.get_all(name));
+        let in_headers = sent.filter_map(|value| value.to_str().ok());
+        let in_body = SESSION_FIELDS.iter().filter_map(|path| at(request.body, path)?.as_str());
+        in_headers.chain(in_body).any(|id| TEMPORARY.iter().any(|prefix| id.trim_start().starts_with(prefix)))
+    }
+}
+
+impl SessionChoice {
+    fn id(self) -> Option<SessionId> {
+        match self {
+            Self::Given(id) => Some(id),
+            Self::Temporary | Self::None => None,
+        }
+    }
+}
+
+/// Our own header is strict, as on every door; what others call a conversation may be any text.
+fn header_session(headers: &HeaderMap, name: &HeaderName, tenant: &Tenant) -> Result<Option<SessionId>, ApiError> {
+    if *name == SESSION_HEADER {
+        return super::session_header(headers);
+    }
+    filled_in(headers, name)?.map(|text| session_named(text, tenant)).transpose()
+}
+
+/// A UUID is itself; any other name has a UUID of its own in its tenant.
+fn session_named(text: &str, tenant: &Tenant) -> Result<SessionId, ApiError> {
+    check_id(text).map_err(|error| invalid("session_id", &error))?;
+    Ok(SessionId::parse(text).unwrap_or_else(|| SessionId::named(tenant.as_str(), text)))
+}
+
+fn message_ids(headers: &HeaderMap) -> Result<MessageIds, ApiError> {
+    let id = |name: &HeaderName| {
+        let Some(text) = filled_in(headers, name)? else { return Ok(None) };
+        check_id(text).map_err(|error| invalid(name.as_str(), &error))?;
+        Ok::<_, ApiError>(Some(text.to_owned()))
+    };
+    Ok(MessageIds {
+        answer: id(&ANSWER_HEADER)?,
+        question: id(&QUESTION_HEADER)?,
+        idempotency_key: id(&IDEMPOTENCY_HEADER)?,
+    })
+}
+
+/// How often the SDK says it has tried before.
+fn retries(headers: &HeaderMap) -> u64 {
+    headers.get(RETRY_HEADER).and_then(|value| value.to_str().ok()?.trim().parse().ok()).unwrap_or(0)
+}
+
+fn at<'a>(body: &'a Map<String, Value>, path: &[&str]) -> Option<&'a Value> {
+    let (first, rest) = path.split_first()?;
+    rest.iter().try_fold(body.get(*first)?, |value, key| value.get(key))
+}
+
+/// What the first of these fields says that says anything.
+fn first_field(body: &Map<String, Value>, paths: &[&[&str]]) -> Result<Option<String>, ApiError> {
+    paths.iter().find_map(|path| field(body, path).transpose()).transpose()
+}
+
+/// A field's text; a number is as good.
+fn field(body: &Map<String, Value>, path: &[&str]) -> Result<Option<String>, ApiError> {
+    match at(body, path) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text.trim()).filter(|text| !text.is_empty()).map(str::to_owned)),
+        Some(Value::Number(number)) => Ok(Some(number.to_string())),
+        Some(_) => {
+            let name = path.join(".");
+            Err(ApiError::bad_request("invalid_id", &format!("Invalid {name}"), format!("`{name}` must be text")))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
