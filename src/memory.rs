@@ -14,7 +14,8 @@ use crate::clock::Clock;
 use crate::id::{Ids, SessionId};
 use crate::meter::Meters;
 use crate::model::ChatModel;
-use crate::model::relay::Upstream;
+use crate::model::ModelError;
+use crate::model::relay::{Passed, Relayed, Upstream};
 use crate::period::Ttl;
 use crate::scope::Scope;
 use crate::session::Templates;
@@ -150,6 +151,11 @@ impl Memory {
             })
         };
         lock.lock_owned().await
+    }
+
+    /// Passes a request on that is no conversation.
+    pub async fn pass(&self, request: Passed) -> Result<Relayed, ModelError> {
+        self.parts.upstream.pass(request).await
     }
 
     /// What was counted.

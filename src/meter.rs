@@ -46,6 +46,8 @@ pub struct Meters {
     pub turns_expired: Counter,
     /// Leaps of the wall clock that paused expiry.
     pub clock_leaps: Counter,
+    /// Clients' errands that were passed on and left no trace.
+    pub tasks: Counter,
     /// Questions put to the model.
     pub model_questions: Counter,
     /// Questions the model did not answer.

@@ -1,6 +1,6 @@
 //! Reading a JSON body: bounded in size and time, with errors a person can act on.
 
-use axum::body::{Body, HttpBody};
+use axum::body::{Body, Bytes, HttpBody};
 use axum::http::{HeaderMap, StatusCode, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
@@ -16,28 +16,33 @@ impl App {
     /// Reads a body as JSON. Nothing has happened yet when this fails.
     pub(super) async fn read_json<T: DeserializeOwned>(&self, headers: &HeaderMap, body: Body) -> Result<T, ApiError> {
         check_content_type(headers)?;
-        let bytes_max = self.doors.body_bytes_max;
-        // Whoever says beforehand that it is too much need not send it.
-        if body.size_hint().lower() > bytes_max as u64 {
-            return Err(too_large(bytes_max));
-        }
-        let reading = Limited::new(body, bytes_max).collect();
-        let body = match tokio::time::timeout(self.doors.body_timeout, reading).await {
-            Ok(Ok(body)) => body.to_bytes(),
-            Ok(Err(error)) if error.is::<LengthLimitError>() => return Err(too_large(bytes_max)),
-            Ok(Err(error)) => return Err(ApiError::bad_request("broken_body", "Body broke off", error.to_string())),
-            Err(_) => {
-                let limit = self.doors.body_timeout.as_secs();
-                let detail = format!("the body took longer than {limit} s to arrive (`body_timeout`)");
-                return Err(ApiError::new(StatusCode::REQUEST_TIMEOUT, "slow_body", "Body too slow", detail));
-            }
-        };
+        let body = self.read_bytes(body).await?;
         check_depth(&body)?;
         let invalid = |detail| ApiError::bad_request("invalid_json", "Invalid JSON", detail);
         if body.is_empty() {
             return Err(invalid("the body is empty, it must be a JSON value".to_owned()));
         }
         serde_json::from_slice(&body).map_err(|error| invalid(error.to_string()))
+    }
+
+    /// Reads a body of any kind, bounded in size and time.
+    pub(super) async fn read_bytes(&self, body: Body) -> Result<Bytes, ApiError> {
+        let bytes_max = self.doors.body_bytes_max;
+        // Whoever says beforehand that it is too much need not send it.
+        if body.size_hint().lower() > bytes_max as u64 {
+            return Err(too_large(bytes_max));
+        }
+        let reading = Limited::new(body, bytes_max).collect();
+        match tokio::time::timeout(self.doors.body_timeout, reading).await {
+            Ok(Ok(body)) => Ok(body.to_bytes()),
+            Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large(bytes_max)),
+            Ok(Err(error)) => Err(ApiError::bad_request("broken_body", "Body broke off", error.to_string())),
+            Err(_) => {
+                let limit = self.doors.body_timeout.as_secs();
+                let detail = format!("the body took longer than {limit} s to arrive (`body_timeout`)");
+                Err(ApiError::new(StatusCode::REQUEST_TIMEOUT, "slow_body", "Body too slow", detail))
+            }
+        }
     }
 }
 

@@ -101,7 +101,7 @@ pub(super) async fn chat(State(app): State<App>, headers: HeaderMap, body: Body)
     let scope = app.scope(&headers, asked.user_id.as_deref(), Some(session)).map_err(in_session)?;
     let request = TurnRequest {
         session: Some(session),
-        seed: SessionSeed { metadata: came_by("chat", &headers), ttl: None },
+        seed: SessionSeed { metadata: came_by("chat", &headers), ttl: None, ..SessionSeed::default() },
         query: asked.query.clone(),
         role: asked.role,
         stream: asked.stream,

@@ -30,7 +30,7 @@ pub(super) struct ApiError {
 }
 
 /// An error as a client sees it.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, ToSchema)]
 pub(super) struct ErrorView {
     /// What happened.
     pub(super) error: String,
@@ -68,6 +68,8 @@ impl ApiError {
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let mut response = (self.status, axum::Json(self.view())).into_response();
+        // For doors that put errors differently.
+        response.extensions_mut().insert(self.view());
         let headers = response.headers_mut();
         headers.insert(CODE_HEADER, HeaderValue::from_static(self.code));
         let value = |text: String| HeaderValue::try_from(text).ok();

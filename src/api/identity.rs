@@ -4,9 +4,7 @@
 //! (everything a chat request under `/v1` says about itself), `path` (scopes in paths) and `token` (users that
 //! Open WebUI signed).
 
-#[expect(dead_code, reason = "the door under /v1 calls it")]
 pub(super) mod caller;
-#[cfg_attr(not(test), expect(dead_code, reason = "the door under /v1 calls it"))]
 pub(super) mod path;
 mod token;
 

@@ -1,7 +1,7 @@
 //! The HTTP doors. They translate, and call [`Memory`]; all routes are on this page.
 //!
 //! Reading order: the routes here, `guard` (who may come in), `identity` (who is who), then the doors:
-//! `chat`, `rest`, `system`. `error` alone knows status codes, `body` how a body is read, `server` and
+//! `chat`, `openai`, `rest`, `system`. `error` alone knows status codes, `body` how a body is read, `server` and
 //! `greeting` how connections are served.
 
 mod body;
@@ -11,6 +11,7 @@ mod greeting;
 mod guard;
 mod identity;
 mod measure;
+mod openai;
 mod params;
 mod rest;
 pub mod server;
@@ -47,6 +48,7 @@ struct Doors {
     /// How many turns wait for the disk.
     waiting: Box<dyn Fn() -> usize + Send + Sync>,
     measures: Measures,
+    models: openai::ModelCache,
     started: Instant,
     listen: std::net::SocketAddr,
     api_key: Option<String>,
@@ -68,6 +70,7 @@ impl App {
             clock,
             waiting: Box::new(waiting),
             measures: Measures::default(),
+            models: openai::ModelCache::default(),
             started: Instant::now(),
             listen: settings.listen,
             api_key: settings.api_key().map(str::to_owned),
@@ -99,6 +102,8 @@ fn doors() -> OpenApiRouter<App> {
         .routes(routes!(rest::context::show))
         .routes(routes!(rest::cleanup::run))
         .routes(routes!(rest::stats::show))
+        .routes(routes!(openai::chat_completions))
+        .routes(routes!(openai::list_models))
         .routes(routes!(system::healthz))
         .routes(routes!(system::readyz))
         .routes(routes!(system::metrics))
@@ -109,9 +114,11 @@ fn doors() -> OpenApiRouter<App> {
 pub fn router(app: App) -> Router {
     let (router, _) = doors().split_for_parts();
     router
+        .route("/v1/{*path}", axum::routing::any(openai::any))
         .fallback(system::unknown_route)
         .method_not_allowed_fallback(system::unknown_method)
         .layer(from_fn_with_state(app.clone(), guard::guard))
+        .layer(axum::middleware::from_fn(openai::shape))
         .layer(from_fn_with_state(app.clone(), measure::measure))
         .with_state(app)
 }

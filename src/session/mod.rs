@@ -44,10 +44,11 @@ use crate::message::{Message, Role};
 use crate::period::Ttl;
 
 /// Whether a session outlives its visitors.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SessionKind {
     /// Kept in the database.
+    #[default]
     Durable,
     /// Kept for a while, apart from everything durable.
     Ephemeral,
@@ -99,6 +100,8 @@ pub struct SessionSeed {
     pub metadata: Map<String, Value>,
     /// Its own time to live.
     pub ttl: Option<Ttl>,
+    /// Whether it outlives its visitors.
+    pub kind: SessionKind,
 }
 
 /// What may be changed about a session afterwards.

@@ -120,13 +120,13 @@ impl Run {
     }
 
     async fn open(&self, request: TurnRequest, intent: &Intent, language: &str) -> Result<Opened, StoreError> {
-        let SessionSeed { mut metadata, ttl } = request.seed;
+        let SessionSeed { mut metadata, ttl, kind } = request.seed;
         metadata.entry("language").or_insert_with(|| language.into());
         let role = request.role.map_or(Value::Null, Value::String);
         let open = OpenTurn {
             id: self.turn,
             session: self.session,
-            seed: SessionSeed { metadata, ttl },
+            seed: SessionSeed { metadata, ttl, kind },
             question: Message::new(Role::User, request.query, self.memory.parts.clock.now()),
             metadata: notes([("intent", intent.name.into()), ("confidence", intent.confidence.into()), ("role", role)]),
             asked_at: None,

@@ -18,6 +18,7 @@ use crate::api::error::ApiError;
 use crate::clock::Clock;
 use crate::id::SessionId;
 use crate::scope::{Scope, Tenant, check_id};
+use crate::turn::proxy::Mode;
 
 const TASK_HEADER: HeaderName = HeaderName::from_static("x-recalld-task");
 const MODE_HEADER: HeaderName = HeaderName::from_static("x-recalld-mode");
@@ -53,7 +54,7 @@ pub(in crate::api) struct Caller {
     /// The client's word for its errand, for [`recognise_task`](crate::session::recognise_task).
     pub(in crate::api) task: Option<String>,
     /// Whether the user is known by nothing but the session.
-    alone: bool,
+    pub(in crate::api) alone: bool,
 }
 
 /// Which conversation a request belongs to.
@@ -78,40 +79,12 @@ pub(in crate::api) struct MessageIds {
     pub(in crate::api) idempotency_key: Option<String>,
 }
 
-/// What memory does in a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::api) enum Mode {
-    /// Reminds and records.
-    Active,
-    /// Records, reminds of nothing.
-    Passive,
-    /// Reminds, records nothing.
-    Read,
-    /// Neither.
-    Off,
-}
-
-impl Mode {
-    /// Reads a mode, from a header or a body.
-    pub(in crate::api) fn parse(word: &str) -> Result<Self, ApiError> {
-        match word {
-            "active" => Ok(Self::Active),
-            "passive" => Ok(Self::Passive),
-            "read" => Ok(Self::Read),
-            "off" => Ok(Self::Off),
-            _ => {
-                let detail = "the mode must be `active`, `passive`, `read` or `off`";
-                Err(ApiError::bad_request("invalid_mode", "Invalid mode", detail))
-            }
-        }
-    }
-}
-
-impl Caller {
-    /// Whose memory it is in a conversation that was found afterwards, by its history.
-    pub(in crate::api) fn scope_in(&self, session: SessionId) -> Scope {
-        if self.alone { alone_in(self.scope.tenant().clone(), session) } else { self.scope.clone() }
-    }
+/// Reads a mode, from a header or a body.
+pub(in crate::api) fn mode(word: &str) -> Result<Mode, ApiError> {
+    Mode::parse(word).ok_or_else(|| {
+        let detail = "the mode must be `active`, `passive`, `read` or `off`";
+        ApiError::bad_request("invalid_mode", "Invalid mode", detail)
+    })
 }
 
 impl App {
@@ -152,7 +125,7 @@ impl Rules {
             identified,
             ids: message_ids(headers)?,
             marked_as_retry: retries(headers) > 0,
-            mode: header(headers, &MODE_HEADER)?.map(Mode::parse).transpose()?,
+            mode: header(headers, &MODE_HEADER)?.map(mode).transpose()?,
             task: filled_in(headers, &TASK_HEADER)?.map(str::to_owned),
             alone,
         })

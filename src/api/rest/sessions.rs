@@ -90,7 +90,10 @@ pub(in crate::api) async fn create(
     let scope = app.scope(&headers, new.user_id.as_deref(), Some(id))?;
     let mut metadata = came_by("api", &headers);
     metadata.extend(new.metadata);
-    let session = app.memory.create_session(&scope, Some(id), SessionSeed { metadata, ttl: new.ttl }).await?;
+    let session = app
+        .memory
+        .create_session(&scope, Some(id), SessionSeed { metadata, ttl: new.ttl, ..SessionSeed::default() })
+        .await?;
     Ok((StatusCode::CREATED, Json(SessionView::of(session, &scope, app.memory.settings().ttl))))
 }
 

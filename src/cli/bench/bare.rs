@@ -67,7 +67,7 @@ impl Bare {
         self.db.prepare_cached(&self.sql.find)?.exists(known)?;
         let now = jiff::Timestamp::now().as_microsecond();
         let mut reserve = self.db.prepare_cached(self.sql.reserve)?;
-        let place = params!["default", "bench", session, "{}", None::<i64>, 1, now];
+        let place = params!["default", "bench", session, "{}", None::<i64>, 1, now, "durable"];
         let (key, number): (i64, i64) = reserve.query_row(place, |row| Ok((row.get(0)?, row.get(1)?)))?;
         let none = None::<String>;
         let row =

@@ -16,6 +16,7 @@ pub async fn a_new_session_is_found(store: Arc<dyn Store>) {
     let seed = SessionSeed {
         metadata: object(json!({"created_via": "api", "nested": {"ä": [1, null]}})),
         ttl: Some(Ttl::of(Period::hours(24))),
+        ..SessionSeed::default()
     };
     let made = talk.create(seed.clone()).await;
     assert_eq!(Some(&made), talk.find().await.as_ref());
@@ -27,8 +28,11 @@ pub async fn a_new_session_is_found(store: Arc<dyn Store>) {
 /// A session that exists is answered as it is.
 pub async fn creating_twice_keeps_the_first(store: Arc<dyn Store>) {
     let talk = Talk::new(&store);
-    let first = talk.create(SessionSeed { metadata: object(json!({"n": 1})), ttl: None }).await;
-    let again = talk.create(SessionSeed { metadata: object(json!({"n": 2})), ttl: Some(Ttl::NEVER) }).await;
+    let first =
+        talk.create(SessionSeed { metadata: object(json!({"n": 1})), ttl: None, ..SessionSeed::default() }).await;
+    let again = talk
+        .create(SessionSeed { metadata: object(json!({"n": 2})), ttl: Some(Ttl::NEVER), ..SessionSeed::default() })
+        .await;
     assert_eq!((again.metadata, again.ttl, again.created_at), (first.metadata, None, first.created_at));
 }
 
@@ -121,7 +125,13 @@ pub async fn a_page_goes_on_after_deletions(store: Arc<dyn Store>) {
 /// A patch sets its keys, `null` removes one, the others keep their place.
 pub async fn metadata_is_merged_and_null_removes(store: Arc<dyn Store>) {
     let talk = Talk::new(&store);
-    let made = talk.create(SessionSeed { metadata: object(json!({"a": 1, "b": 2, "c": 3, "d": 4})), ttl: None }).await;
+    let made = talk
+        .create(SessionSeed {
+            metadata: object(json!({"a": 1, "b": 2, "c": 3, "d": 4})),
+            ttl: None,
+            ..SessionSeed::default()
+        })
+        .await;
     let patch = SessionPatch { metadata: object(json!({"a": null, "b": {"x": 1}, "z": 5, "none": null})), ttl: None };
     let updated = talk.update(patch).await.expect("the session is there");
     let text = serde_json::to_string(&updated.metadata).expect("metadata is JSON");
@@ -147,7 +157,7 @@ pub async fn deleting_counts_the_turns(store: Arc<dyn Store>) {
 /// A session that was deleted and is used again is a new one.
 pub async fn a_deleted_session_begins_anew(store: Arc<dyn Store>) {
     let talk = Talk::new(&store);
-    talk.create(SessionSeed { metadata: object(json!({"old": true})), ttl: None }).await;
+    talk.create(SessionSeed { metadata: object(json!({"old": true})), ttl: None, ..SessionSeed::default() }).await;
     talk.exchange("old", "yes").await;
     talk.delete().await;
     talk.exchange("new", "yes").await;

@@ -13,7 +13,11 @@ use crate::store::{Kept, PageRequest, Store, StoreError};
 /// The first question makes its session, as the seed says; later seeds change nothing.
 pub async fn opening_makes_the_session(store: Arc<dyn Store>) {
     let talk = Talk::new(&store);
-    let seed = SessionSeed { metadata: object(json!({"language": "nl"})), ttl: Some(Ttl::of(Period::hours(1))) };
+    let seed = SessionSeed {
+        metadata: object(json!({"language": "nl"})),
+        ttl: Some(Ttl::of(Period::hours(1))),
+        ..SessionSeed::default()
+    };
     let opened = talk.open(OpenTurn { seed: seed.clone(), ..talk.question("hello") }).await;
     assert_eq!((opened.number, opened.kept), (Some(1), Kept::OnDisk));
     talk.open(talk.question("again")).await;

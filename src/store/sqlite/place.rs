@@ -205,7 +205,7 @@ fn add_revisions(db: &Connection, session_key: i64, turns: &mut [(bool, Outline)
 }
 
 /// Finds a conversation by what was said in it: one that ends there, else one whose last turn asks the same
-/// thing after it; the newest of several.
+/// thing after it; the newest of several. Users without a name are looked for together.
 pub(super) fn match_history(
     db: &Connection,
     scope: &Scope,
@@ -217,7 +217,8 @@ pub(super) fn match_history(
             "SELECT session.id, turn.number = (SELECT max(number) FROM turn AS last
                                                WHERE last.session = turn.session AND last.superseded = 0)
              FROM place JOIN turn ON turn.key = place.turn JOIN session ON session.key = turn.session
-             WHERE {condition} AND turn.superseded = 0 AND session.tenant = ?2 AND session.user = ?3
+             WHERE {condition} AND turn.superseded = 0 AND session.tenant = ?2
+               AND (session.user = ?3 OR (?3 = '~' AND substr(session.user, 1, 1) = '~'))
              ORDER BY 2 DESC, turn.key DESC LIMIT 1"
         )
     };

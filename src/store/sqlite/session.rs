@@ -63,7 +63,7 @@ pub(super) struct Place {
 
 pub(super) const RESERVE: &str = "INSERT INTO session
        (tenant, user, id, kind, metadata, ttl, next_number, turns, created_at, updated_at, last_accessed)
-     VALUES (?1, ?2, ?3, 'durable', ?4, ?5, 1 + ?6, ?6, ?7, ?7, ?7)
+     VALUES (?1, ?2, ?3, ?8, ?4, ?5, 1 + ?6, ?6, ?7, ?7, ?7)
      ON CONFLICT (tenant, user, id) DO UPDATE SET
        next_number = next_number + ?6, turns = turns + ?6, updated_at = ?7, last_accessed = ?7
      RETURNING key, next_number - ?6, ttl";
@@ -79,8 +79,16 @@ pub(super) fn reserve(
 ) -> Result<Place, StoreError> {
     let mut statement = db.prepare_cached(RESERVE).map_err(|error| meaning(&error))?;
     let (tenant, user) = (scope.tenant().as_str(), scope.user().as_str());
-    let values =
-        params![tenant, user, id.as_uuid().as_bytes(), to_json(&seed.metadata), ttl_column(seed.ttl), turns, now];
+    let values = params![
+        tenant,
+        user,
+        id.as_uuid().as_bytes(),
+        to_json(&seed.metadata),
+        ttl_column(seed.ttl),
+        turns,
+        now,
+        seed.kind.as_str()
+    ];
     let place = |row: &Row<'_>| Ok(Place { key: row.get(0)?, number: row.get(1)?, ttl: row.get(2)? });
     statement.query_row(values, place).map_err(|error| meaning(&error))
 }

@@ -69,6 +69,10 @@ impl Mode {
 pub struct ProxyRequest {
     /// The conversation, if the client names one; else it is found by what was said in it.
     pub session: Option<SessionId>,
+    /// The id of the conversation if a new one begins.
+    pub new_session: SessionId,
+    /// Whether the user is known by nothing but the session.
+    pub alone: bool,
     /// How the conversation came, if it is new.
     pub seed: SessionSeed,
     /// The body as the client sent it.

@@ -10,6 +10,7 @@ use super::run::Run;
 use crate::id::{SessionId, TurnId};
 use crate::memory::SessionLock;
 use crate::message::{Message, Role};
+use crate::scope::Scope;
 use crate::session::{
     Alignment, Asked, ClosedTurn, Fingerprint, Held, OpenTurn, Placement, ReviseTurn, SessionSeed, Shift, Step, Turn,
     TurnDraft, TurnStatus, align,
@@ -60,7 +61,7 @@ struct Found {
 
 impl Run {
     /// Decides what to do with a request.
-    pub(super) async fn plan(&self, request: &ProxyRequest) -> Result<Planned, TurnError> {
+    pub(super) async fn plan(&mut self, request: &ProxyRequest) -> Result<Planned, TurnError> {
         let started = Instant::now();
         let now = self.memory.parts.clock.now();
         let asked = prompt::read(&request.body, request.ids.clone(), request.marked_as_retry, now);
@@ -84,11 +85,16 @@ impl Run {
     }
 
     /// The conversation: the one the client names, else the one in which this was said, else a new one.
-    async fn find(&self, request: &ProxyRequest, asked: &Asked) -> Result<Found, TurnError> {
+    async fn find(&mut self, request: &ProxyRequest, asked: &Asked) -> Result<Found, TurnError> {
+        let who = if request.alone { self.scope.of_the_unnamed() } else { self.scope.clone() };
+        self.beginning = Fingerprint::beginning(who.tenant().as_str(), who.user().as_str());
         let (session, fork) = match request.session {
             Some(session) => (session, None),
-            None => self.by_history(asked).await?,
+            None => self.by_history(asked, &who, request.new_session).await?,
         };
+        if request.alone {
+            self.scope = self.scope.alone_in(session);
+        }
         let lock = self.memory.lock_session(&self.scope, session).await;
         let outlines = (2 * asked.exchanges.len() + OUTLINES_SPARE).min(OUTLINES_MAX);
         let held = match self.memory.parts.store.held(&self.scope, session, outlines).await {
@@ -102,26 +108,26 @@ impl Run {
         Ok(Found { session, fork, held, lock })
     }
 
-    async fn by_history(&self, asked: &Asked) -> Result<(SessionId, Option<SessionId>), TurnError> {
-        let new = || self.memory.new_session_id();
+    async fn by_history(
+        &self,
+        asked: &Asked,
+        who: &Scope,
+        new: SessionId,
+    ) -> Result<(SessionId, Option<SessionId>), TurnError> {
         if !asked.carries_answers() && !asked.marked_as_retry {
-            return Ok((new(), None));
+            return Ok((new, None));
         }
-        let chain = asked.chain(self.beginning());
-        let found = self.memory.parts.store.match_history(&self.scope, chain, asked.question).await;
+        let chain = asked.chain(self.beginning);
+        let found = self.memory.parts.store.match_history(who, chain, asked.question).await;
         Ok(match found {
             Ok(Some(HistoryMatch::Continues(session))) => (session, None),
-            Ok(Some(HistoryMatch::Forks(session))) => (new(), Some(session)),
-            Ok(None) => (new(), None),
+            Ok(Some(HistoryMatch::Forks(session))) => (new, Some(session)),
+            Ok(None) => (new, None),
             Err(error) => {
                 self.report(None, "match_history", &error);
-                (new(), None)
+                (new, None)
             }
         })
-    }
-
-    fn beginning(&self) -> Fingerprint {
-        Fingerprint::beginning(self.scope.tenant().as_str(), self.scope.user().as_str())
     }
 
     /// A request that was made before: its answer, once there is one. An answer that never came whole is
@@ -237,8 +243,8 @@ impl Run {
         laid: &Laid,
     ) -> OpenTurn {
         let now = self.memory.parts.clock.now();
-        let before = asked.exchanges[..import].iter().fold(self.beginning(), |chain, exchange| exchange.chained(chain));
-        let before = asked.carries_answers().then_some(before);
+        let before = asked.exchanges[..import].iter().fold(self.beginning, |chain, exchange| exchange.chained(chain));
+        let before = (asked.carries_answers() || found.held.turns.is_empty()).then_some(before);
         let draft = |exchange: &crate::session::Exchange| TurnDraft {
             id: self.memory.parts.ids.turn(now),
             messages: exchange.messages.clone(),

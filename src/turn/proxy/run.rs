@@ -1,5 +1,6 @@
 //! The path of a proxied request.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -18,7 +19,7 @@ use crate::memory::Memory;
 use crate::model::ModelError;
 use crate::model::relay::{Passed, RelayBody, Relayed, Said, Tee, TeeBounds, TeeKind};
 use crate::scope::Scope;
-use crate::session::{ClosedTurn, Turn, TurnStatus};
+use crate::session::{ClosedTurn, Fingerprint, Turn, TurnStatus};
 use crate::store::{Kept, StoreError};
 use crate::turn::{Health, TurnError};
 
@@ -26,6 +27,7 @@ use crate::turn::{Health, TurnError};
 pub(super) struct Run {
     pub(super) memory: Memory,
     pub(super) scope: Scope,
+    pub(super) beginning: Fingerprint,
     out: mpsc::Sender<Bytes>,
 }
 
@@ -75,13 +77,15 @@ impl Reply<'_> {
 
 impl Run {
     pub(super) fn new(memory: Memory, scope: Scope, out: mpsc::Sender<Bytes>) -> Self {
-        Self { memory, scope, out }
+        let beginning = Fingerprint::beginning(scope.tenant().as_str(), scope.user().as_str());
+        Self { memory, scope, beginning, out }
     }
 
     /// Takes the request through; whether anybody still listens changes nothing about what is kept.
-    pub(super) async fn go(self, request: ProxyRequest, head: HeadSender) {
+    pub(super) async fn go(mut self, request: ProxyRequest, head: HeadSender) {
         // The memory waits for this place before it closes, so that the turn can end properly.
-        let _place = self.memory.running.acquire().await;
+        let running = Arc::clone(&self.memory.running);
+        let _place = running.acquire().await;
         match self.plan(&request).await {
             Ok(Planned::Ask(plan)) => self.ask(request, *plan, head).await,
             Ok(Planned::Repeat(turn)) => self.repeat(&request, &turn, head).await,

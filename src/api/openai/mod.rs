@@ -1,0 +1,140 @@
+//! `/v1`: any OpenAI client gains memory by a base URL.
+//!
+//! Reading order: `route` (what a path asks for), the doors here, `request` (a body as a request), `models`,
+//! `shape` (errors as OpenAI puts them).
+
+mod models;
+mod request;
+mod route;
+mod shape;
+
+pub(super) use models::ModelCache;
+pub(super) use shape::shape;
+
+use std::convert::Infallible;
+
+use axum::body::{Body, Bytes};
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use futures_util::{StreamExt, stream};
+use utoipa::ToSchema;
+
+use self::route::{Endpoint, Route};
+use super::App;
+use super::error::{ApiError, ErrorView};
+use super::identity::SESSION_HEADER;
+use crate::model::relay::{Passed, onward};
+use crate::turn::proxy::{Head, ProxiedTurn};
+
+const TURN_HEADER: HeaderName = HeaderName::from_static("x-recalld-turn");
+const STATUS_HEADER: HeaderName = HeaderName::from_static("x-recalld-status");
+const ITEMS_HEADER: HeaderName = HeaderName::from_static("x-recalld-items");
+const TIMING_HEADER: HeaderName = HeaderName::from_static("server-timing");
+
+/// Any chat completion request; fields nobody knows pass through.
+#[derive(Debug, ToSchema)]
+#[allow(dead_code, reason = "describes what is passed on as it came")]
+pub(super) struct ChatCompletion {
+    model: String,
+    #[schema(value_type = Vec<Object>)]
+    messages: Vec<serde_json::Value>,
+    stream: Option<bool>,
+}
+
+/// Chat completions, remembered. Also under `/v1/{tenant}/…` and `/v1/{tenant}:{session}/…`.
+#[utoipa::path(post, path = "/v1/chat/completions", request_body = ChatCompletion,
+    responses((status = 200, content_type = "application/json", body = Object), (status = 400, body = ErrorView)))]
+pub(super) async fn chat_completions(state: State<App>, request: Request) -> Result<Response, ApiError> {
+    any(state, request).await
+}
+
+/// The upstream's models. Also under `/v1/{tenant}/…`.
+#[utoipa::path(get, path = "/v1/models", responses((status = 200, content_type = "application/json", body = Object)))]
+pub(super) async fn list_models(state: State<App>, request: Request) -> Result<Response, ApiError> {
+    any(state, request).await
+}
+
+/// Everything under `/v1`.
+pub(super) async fn any(State(app): State<App>, request: Request) -> Result<Response, ApiError> {
+    let route = Route::of(request.method(), request.uri())?;
+    match route.endpoint {
+        Endpoint::Chat => app.complete(route, request).await,
+        Endpoint::Models => app.models(request).await,
+        Endpoint::Other => app.pass_through(route, request).await,
+    }
+}
+
+impl App {
+    /// A chat completion: recognised, aligned, passed on, remembered.
+    async fn complete(&self, route: Route, request: Request) -> Result<Response, ApiError> {
+        let (parts, body) = request.into_parts();
+        let body = self.read_json(&parts.headers, body).await?;
+        let asked = self.read_completion(&route, &parts.headers, body)?;
+        if asked.task {
+            self.memory.meters().tasks.one();
+        }
+        let (scope, task) = (asked.scope, asked.task);
+        let turn = self.memory.proxy(&scope, asked.request).await?;
+        Ok(answer(turn, task))
+    }
+
+    /// A request that is no conversation goes on as it came.
+    async fn pass_through(&self, route: Route, request: Request) -> Result<Response, ApiError> {
+        let (parts, body) = request.into_parts();
+        let body = self.read_bytes(body).await?;
+        let bearer = self.bearer(&parts.headers);
+        let passed = Passed { method: parts.method, path: route.path, headers: onward(&parts.headers), body, bearer };
+        let relayed = self.memory.pass(passed).await?;
+        let body = relayed.body.map(|piece| piece.map_err(|error| std::io::Error::other(error.to_string())));
+        Ok(respond(relayed.status, relayed.headers, Body::from_stream(body)))
+    }
+
+    /// The client's own key, for an upstream that has none configured. With an `api_key` of ours it is ours.
+    fn bearer(&self, headers: &HeaderMap) -> Option<String> {
+        if self.doors.api_key.is_some() {
+            return None;
+        }
+        let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+        let (scheme, token) = value.split_once(' ')?;
+        let foreign = scheme.eq_ignore_ascii_case("bearer") && !token.trim().starts_with("rk_");
+        foreign.then(|| token.trim().to_owned())
+    }
+}
+
+/// The answer as it comes.
+fn answer(turn: ProxiedTurn, task: bool) -> Response {
+    let ProxiedTurn { head, body } = turn;
+    let pieces = stream::unfold(body, |mut body| async move { body.recv().await.map(|piece: Bytes| (piece, body)) });
+    let body = Body::from_stream(pieces.map(Ok::<_, Infallible>));
+    let mut response = respond(head.status, head.headers.clone(), body);
+    mark(response.headers_mut(), &head, task);
+    response
+}
+
+fn respond(status: StatusCode, headers: HeaderMap, body: Body) -> Response {
+    let mut response = body.into_response();
+    *response.status_mut() = status;
+    *response.headers_mut() = headers;
+    response
+}
+
+fn mark(headers: &mut HeaderMap, head: &Head, task: bool) {
+    let mut set = |name: HeaderName, text: String| {
+        if let Ok(value) = HeaderValue::try_from(text) {
+            headers.insert(name, value);
+        }
+    };
+    let status = match head.health {
+        _ if task => "task",
+        Some(health) => health.as_str(),
+        None => "off",
+    };
+    set(STATUS_HEADER, status.to_owned());
+    if let (Some(session), Some(turn)) = (head.session, head.turn) {
+        set(SESSION_HEADER, session.to_string());
+        set(TURN_HEADER, turn.to_string());
+        set(ITEMS_HEADER, head.items.to_string());
+        set(TIMING_HEADER, format!("store;dur={:.3}", head.store_time.as_secs_f64() * 1e3));
+    }
+}

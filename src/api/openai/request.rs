@@ -1,0 +1,117 @@
+//! A chat completion's body as a request to the memory.
+
+use axum::body::Bytes;
+use axum::http::{HeaderMap, Method};
+use serde_json::{Map, Value};
+
+use super::route::Route;
+use crate::api::App;
+use crate::api::error::ApiError;
+use crate::api::identity::caller::{Caller, SessionChoice, mode};
+use crate::api::rest::came_by;
+use crate::model::relay::{Passed, onward};
+use crate::period::{Period, Ttl};
+use crate::scope::Scope;
+use crate::session::{ClientIds, RequestShape, SessionKind, SessionSeed, recognise_task};
+use crate::turn::proxy::{Mode, ProxyRequest};
+
+/// Fields with which a client could send our upstream's key elsewhere.
+const REFUSED_FIELDS: [&str; 4] = ["api_base", "base_url", "api_key", "api_version"];
+
+/// How long a visit under `/v1/{tenant}:{session}` is kept.
+const VISIT_TTL: Ttl = Ttl::of(Period::hours(24));
+
+/// A request that has been read.
+pub(super) struct Asked {
+    pub(super) scope: Scope,
+    pub(super) request: ProxyRequest,
+    /// Whether it is a client's errand, which leaves no trace.
+    pub(super) task: bool,
+}
+
+impl App {
+    /// Reads a chat completion. Nothing has happened yet when this fails.
+    pub(super) fn read_completion(&self, route: &Route, headers: &HeaderMap, body: Value) -> Result<Asked, ApiError> {
+        let Value::Object(body) = body else {
+            return Err(ApiError::bad_request("invalid_body", "Invalid body", "the body must be a JSON object"));
+        };
+        check(&body)?;
+        let caller = self.caller(headers, &route.scope, &body)?;
+        let task = is_task(&caller, &body);
+        let mode = if task { Mode::Off } else { mode_of(&caller, &body)? };
+        let session = match caller.session {
+            SessionChoice::Given(session) => Some(session),
+            SessionChoice::Temporary | SessionChoice::None => None,
+        };
+        let passed = Passed {
+            method: Method::POST,
+            path: route.path.clone(),
+            headers: onward(headers),
+            body: Bytes::new(),
+            bearer: self.bearer(headers),
+        };
+        let request = ProxyRequest {
+            session,
+            new_session: caller.new_session,
+            alone: caller.alone,
+            seed: seed(route, headers),
+            body,
+            ids: ClientIds {
+                question: caller.ids.question,
+                answer: caller.ids.answer,
+                key: caller.ids.idempotency_key,
+            },
+            marked_as_retry: caller.marked_as_retry,
+            mode,
+            passed,
+        };
+        Ok(Asked { scope: caller.scope, request, task })
+    }
+}
+
+fn check(body: &Map<String, Value>) -> Result<(), ApiError> {
+    if let Some(field) = REFUSED_FIELDS.iter().find(|field| body.contains_key(**field)) {
+        let detail = format!("`{field}` is not taken from requests; the upstream is a setting of the server");
+        return Err(ApiError::bad_request("refused_field", "Field not allowed", detail));
+    }
+    if !body.get("messages").is_some_and(Value::is_array) {
+        return Err(ApiError::bad_request("invalid_messages", "Invalid messages", "`messages` must be a list"));
+    }
+    Ok(())
+}
+
+fn is_task(caller: &Caller, body: &Map<String, Value>) -> bool {
+    let messages = body.get("messages").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let shape = RequestShape {
+        stream: body.get("stream").and_then(Value::as_bool).unwrap_or(false),
+        has_tools: body.get("tools").and_then(Value::as_array).is_some_and(|tools| !tools.is_empty()),
+    };
+    recognise_task(caller.task.as_deref(), messages, shape).is_some()
+}
+
+/// A temporary chat leaves no trace; else the header, the body's `memory.mode`, `store: false`, the usual.
+fn mode_of(caller: &Caller, body: &Map<String, Value>) -> Result<Mode, ApiError> {
+    if caller.session == SessionChoice::Temporary {
+        return Ok(Mode::Off);
+    }
+    if let Some(mode) = caller.mode {
+        return Ok(mode);
+    }
+    if let Some(word) = body.get("memory").and_then(|memory| memory.get("mode")).and_then(Value::as_str) {
+        return mode(word);
+    }
+    Ok(if body.get("store") == Some(&Value::Bool(false)) { Mode::Read } else { Mode::Active })
+}
+
+fn seed(route: &Route, headers: &HeaderMap) -> SessionSeed {
+    let mut seed = SessionSeed { metadata: came_by("openai", headers), ..SessionSeed::default() };
+    if let Some(name) = &route.scope.ephemeral {
+        seed.kind = SessionKind::Ephemeral;
+        seed.ttl = Some(VISIT_TTL);
+        seed.metadata.insert("visit".into(), name.as_str().into());
+    }
+    if let Some(chat) = headers.get("x-openwebui-chat-id").and_then(|value| value.to_str().ok()) {
+        seed.metadata.insert("openwebui_conversation_id".into(), chat.chars().take(256).collect::<String>().into());
+    }
+    seed
+}

@@ -1,0 +1,98 @@
+//! What a path under `/v1` asks for.
+
+use axum::http::{Method, StatusCode, Uri};
+
+use crate::api::error::ApiError;
+use crate::api::identity::path::{PathScope, path_scope};
+
+/// What is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Endpoint {
+    /// A chat completion.
+    Chat,
+    /// The list of models.
+    Models,
+    /// Something that is passed on as it came.
+    Other,
+}
+
+/// A path, read.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Route {
+    pub(super) endpoint: Endpoint,
+    /// Whose memory, as far as the path says.
+    pub(super) scope: PathScope,
+    /// Where it goes at the upstream, with its query.
+    pub(super) path: String,
+}
+
+/// What is passed on untouched. Provider-side files and batches are not: they would mix tenants.
+const PASSED_ON: [&str; 5] = ["embeddings", "completions", "audio", "images", "moderations"];
+
+impl Route {
+    /// Reads a path. A scope is recognised only before a known endpoint.
+    pub(super) fn of(method: &Method, uri: &Uri) -> Result<Self, ApiError> {
+        let below = uri.path().trim_start_matches("/v1").trim_start_matches('/');
+        let plain = endpoint(method, below).map(|endpoint| (endpoint, below, Ok(PathScope::default())));
+        let scoped = || {
+            let (scope, rest) = below.split_once('/')?;
+            endpoint(method, rest).map(|endpoint| (endpoint, rest, path_scope(scope)))
+        };
+        let Some((endpoint, rest, scope)) = plain.or_else(scoped) else { return Err(unknown(below)) };
+        let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
+        Ok(Self { endpoint, scope: scope?, path: format!("{rest}{query}") })
+    }
+}
+
+fn endpoint(method: &Method, path: &str) -> Option<Endpoint> {
+    let first = path.split('/').next().unwrap_or("");
+    match (method, path) {
+        (&Method::POST, "chat/completions") => Some(Endpoint::Chat),
+        (&Method::GET, "models") => Some(Endpoint::Models),
+        (&Method::GET, _) if first == "models" => Some(Endpoint::Other),
+        (&Method::POST, _) if PASSED_ON.contains(&first) => Some(Endpoint::Other),
+        _ => None,
+    }
+}
+
+fn unknown(path: &str) -> ApiError {
+    let detail = format!("there is no /v1/{path} here; chat/completions, models, {} are", PASSED_ON.join(", "));
+    ApiError::new(StatusCode::NOT_FOUND, "unknown_route", "No such route", detail)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(method: Method, uri: &str, expected: Option<(Endpoint, &str, Option<&str>, &str)>) {
+        let found = Route::of(&method, &uri.parse().expect("a URI")).ok();
+        let shown = found.as_ref().map(|route| {
+            (route.endpoint, route.scope.tenant.as_str(), route.scope.ephemeral.as_deref(), route.path.as_str())
+        });
+        assert_eq!(shown, expected, "{uri}");
+    }
+
+    #[test]
+    fn scopes_stand_before_known_endpoints() {
+        let chat = "chat/completions";
+        check(Method::POST, "/v1/chat/completions", Some((Endpoint::Chat, "default", None, chat)));
+        check(Method::POST, "/v1/acme/chat/completions", Some((Endpoint::Chat, "acme", None, chat)));
+        check(
+            Method::POST,
+            "/v1/acme:visitor-1/chat/completions",
+            Some((Endpoint::Chat, "acme", Some("visitor-1"), chat)),
+        );
+        check(Method::POST, "/v1/a%20b:x/chat/completions", Some((Endpoint::Chat, "a b", Some("x"), chat)));
+        check(Method::GET, "/v1/acme/models?x=1", Some((Endpoint::Models, "acme", None, "models?x=1")));
+        check(Method::POST, "/v1/audio/speech", Some((Endpoint::Other, "default", None, "audio/speech")));
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_found() {
+        check(Method::POST, "/v1/files", None);
+        check(Method::POST, "/v1/acme/files", None);
+        check(Method::GET, "/v1/chat/completions", None);
+        check(Method::POST, "/v1/acme:bad!/chat/completions", None);
+    }
+}

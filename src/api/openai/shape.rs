@@ -1,0 +1,42 @@
+//! Errors under `/v1` as OpenAI puts them, so that its clients understand them.
+
+use axum::Json;
+use axum::extract::Request;
+use axum::http::{StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
+
+use crate::api::error::{CODE_HEADER, ErrorView};
+
+/// Rewrites our errors for OpenAI's clients; everything else passes.
+pub(in crate::api) async fn shape(request: Request, next: Next) -> Response {
+    let theirs = request.uri().path().starts_with("/v1/");
+    let mut response = next.run(request).await;
+    let Some(error) = response.extensions_mut().remove::<ErrorView>().filter(|_| theirs) else { return response };
+    let code = response.headers().get(&CODE_HEADER).and_then(|code| code.to_str().ok()).unwrap_or("").to_owned();
+    let message = format!("{}: {}", error.error, error.detail);
+    let kind = kind(response.status());
+    let body = json!({"error": {"message": message, "type": kind, "param": null, "code": code}});
+    let (mut parts, _) = response.into_parts();
+    parts.headers.remove(header::CONTENT_LENGTH);
+    let mut shaped = (parts.status, Json(body)).into_response();
+    for (name, value) in &parts.headers {
+        if name != header::CONTENT_TYPE {
+            shaped.headers_mut().insert(name.clone(), value.clone());
+        }
+    }
+    shaped
+}
+
+fn kind(status: StatusCode) -> &'static str {
+    match status.as_u16() {
+        401 => "authentication_error",
+        403 => "permission_error",
+        404 => "not_found_error",
+        429 => "rate_limit_error",
+        400..=499 => "invalid_request_error",
+        502 | 504 => "upstream_error",
+        _ => "server_error",
+    }
+}
