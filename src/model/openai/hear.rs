@@ -214,7 +214,7 @@ fn note(value: &Value, ending: &mut Ending) {
 }
 
 /// The words of a message or delta: a string, or the text parts of an array. `None` when there are none.
-pub(in crate::model) fn text_of(message: &Value) -> Option<String> {
+fn text_of(message: &Value) -> Option<String> {
     let text = match message.get("content")? {
         Value::String(text) => text.clone(),
         Value::Array(parts) => parts.iter().filter_map(|part| part.get("text")?.as_str()).collect(),

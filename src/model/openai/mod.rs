@@ -7,7 +7,7 @@
 //! and neither `Debug` nor an error shows it.
 
 mod budget;
-pub(in crate::model) mod hear;
+mod hear;
 mod list;
 mod pass;
 mod send;

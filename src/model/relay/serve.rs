@@ -211,3 +211,109 @@ fn refuse(status: StatusCode, reason: &str) -> Relayed {
 fn content_type(value: &'static str) -> HeaderMap {
     HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(value))])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::relay::{Tee, TeeBounds, TeeKind};
+
+    async fn pass(method: Method, path: &str, body: &str) -> (u16, String) {
+        let headers = HeaderMap::new();
+        let request = Passed { method, path: path.into(), headers, body: Bytes::from(body.to_owned()), bearer: None };
+        let relayed = Builtin.pass(request).await.expect("an answer");
+        let chunks: Vec<Bytes> = relayed.body.map(|chunk| chunk.expect("bytes")).collect().await;
+        (relayed.status.as_u16(), String::from_utf8(chunks.concat()).expect("text"))
+    }
+
+    async fn ask(rest: &str) -> String {
+        let messages =
+            r#"[{"role":"user","content":"I live in Lisbon."},{"role":"user","content":"Where do I live?"}]"#;
+        let (status, body) =
+            pass(Method::POST, "chat/completions", &format!("{{\"messages\":{messages}{rest}}}")).await;
+        assert_eq!(status, 200);
+        body
+    }
+
+    #[tokio::test]
+    async fn a_whole_answer_has_the_shape_of_a_completion() {
+        let answer: Value = serde_json::from_str(&ask("").await).expect("JSON");
+        assert_eq!((&answer["object"], &answer["model"]), (&json!("chat.completion"), &json!("recalld-builtin")));
+        assert!(answer["id"].as_str().is_some_and(|id| id.starts_with("chatcmpl-")));
+        let choice = &answer["choices"][0];
+        assert_eq!((&choice["index"], &choice["finish_reason"]), (&json!(0), &json!("stop")));
+        assert!(choice["message"]["content"].as_str().is_some_and(|text| text.contains("Lisbon")));
+        let usage = |key: &str| answer["usage"][key].as_u64().expect("a number");
+        assert_eq!(usage("prompt_tokens") + usage("completion_tokens"), usage("total_tokens"));
+    }
+
+    fn chunks(stream: &str) -> Vec<Value> {
+        let data = stream.split_terminator("\n\n").map(|event| event.strip_prefix("data: ").expect("data"));
+        data.filter(|data| *data != "[DONE]").map(|data| serde_json::from_str(data).expect("JSON")).collect()
+    }
+
+    #[tokio::test]
+    async fn a_stream_has_the_shape_of_chunks() {
+        let stream = ask(",\"stream\":true").await;
+        assert!(stream.ends_with("\n\ndata: [DONE]\n\n"));
+        let chunks = chunks(&stream);
+        assert!(
+            chunks.iter().all(|chunk| chunk["object"] == "chat.completion.chunk" && chunk["id"] == chunks[0]["id"])
+        );
+        assert_eq!(chunks[0]["choices"][0]["delta"]["role"], "assistant");
+        let last = chunks.last().expect("a chunk");
+        assert_eq!((&last["choices"][0]["finish_reason"], &last["choices"][0]["delta"]), (&json!("stop"), &json!({})));
+        assert!(chunks.iter().all(|chunk| chunk.get("usage").is_none()));
+    }
+
+    #[tokio::test]
+    async fn usage_comes_when_it_is_asked_for() {
+        let chunks = chunks(&ask(",\"stream\":true,\"stream_options\":{\"include_usage\":true}").await);
+        let (last, others) = chunks.split_last().expect("chunks");
+        assert_eq!(last["choices"], json!([]));
+        assert!(last["usage"]["total_tokens"].is_u64());
+        assert!(others.iter().all(|chunk| chunk["usage"].is_null() && chunk.get("usage").is_some()));
+    }
+
+    #[tokio::test]
+    async fn both_say_the_same() {
+        let mut said = Vec::new();
+        for (kind, rest) in [(TeeKind::Whole, ""), (TeeKind::Events, ",\"stream\":true")] {
+            let mut tee = Tee::new(kind, false, TeeBounds::new(1 << 20));
+            tee.feed(ask(rest).await.as_bytes()).expect("an answer");
+            said.push(tee.finish().choices[0].message["content"].clone());
+        }
+        assert_eq!(said[0], said[1]);
+    }
+
+    #[tokio::test]
+    async fn the_models_are_listed() {
+        let (_, list) = pass(Method::GET, "models?x=1", "").await;
+        assert!(list.starts_with(r#"{"object":"list","data":[{"id":"recalld-builtin","object":"model""#), "{list}");
+        assert_eq!(pass(Method::GET, "models/recalld-builtin", "").await.0, 200);
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_answered_says_why() {
+        for (method, path, body, status) in [
+            (Method::POST, "embeddings", "{}", 404),
+            (Method::GET, "models/gpt-9", "", 404),
+            (Method::POST, "chat/completions", "{", 400),
+            (Method::POST, "chat/completions", r#"{"messages":[]}"#, 400),
+        ] {
+            let (got, body) = pass(method, path, body).await;
+            let body: Value = serde_json::from_str(&body).expect("JSON");
+            assert_eq!((got, &body["error"]["type"]), (status, &json!("invalid_request_error")), "{path}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_model_that_breaks_off_breaks_the_stream() {
+        let script = Scripted::default();
+        let error = ModelError::BrokeOff("gone".into());
+        script.then(crate::model::scripted::Line { pieces: vec!["Hel".into()], error: Some(error.clone()) });
+        let body = Bytes::from_static(br#"{"messages":[{"role":"user","content":"hi"}],"stream":true}"#);
+        let (method, path, headers) = (Method::POST, "chat/completions".into(), HeaderMap::new());
+        let relayed = script.pass(Passed { method, path, headers, body, bearer: None }).await.expect("an answer");
+        assert_eq!(relayed.body.map(|chunk| chunk.err()).collect::<Vec<_>>().await, [None, None, Some(error)]);
+    }
+}

@@ -221,3 +221,6 @@ fn is_only_usage(chunk: &Value) -> bool {
     let has_usage = chunk.get("usage").is_some_and(Value::is_object);
     has_usage && chunk.get("choices").and_then(Value::as_array).is_none_or(Vec::is_empty)
 }
+
+#[cfg(test)]
+mod tests;
