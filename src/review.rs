@@ -8,8 +8,8 @@ use crate::memory::Memory;
 use crate::message::{Message, Role};
 use crate::scope::Scope;
 use crate::session::{
-    AddedMessage, DoesNotFit, Session, SessionPatch, SessionSeed, TURN_MESSAGES_MAX, TextError, Turn, TurnDraft,
-    check_text, fit, window,
+    AddedMessage, DoesNotFit, Revision, Session, SessionPatch, SessionSeed, TURN_MESSAGES_MAX, TextError, Turn,
+    TurnDraft, check_text, fit, window,
 };
 use crate::store::{Page, PageRequest, Stats, StoreError};
 
@@ -19,6 +19,9 @@ pub enum ReviewError {
     /// No such session, or somebody else's.
     #[error("there is no session `{0}`")]
     UnknownSession(SessionId),
+    /// No such turn, or somebody else's.
+    #[error("there is no turn `{0}`")]
+    UnknownTurn(TurnId),
     /// A text is not acceptable.
     #[error("{field} {reason}")]
     Text {
@@ -148,6 +151,18 @@ impl Memory {
     pub async fn turns(&self, scope: &Scope, id: SessionId, page: PageRequest) -> Result<Page<Turn>, ReviewError> {
         let found = self.parts.store.turns(scope, id, page).await;
         self.told(scope, Some(id), "read_turns", found)?.ok_or(ReviewError::UnknownSession(id))
+    }
+
+    /// One turn, whichever session it is in.
+    pub async fn turn(&self, scope: &Scope, id: TurnId) -> Result<Turn, ReviewError> {
+        let found = self.parts.store.turn(scope, id).await;
+        self.told(scope, None, "read_turn", found)?.ok_or(ReviewError::UnknownTurn(id))
+    }
+
+    /// Other answers to a turn's question, oldest first.
+    pub async fn revisions(&self, scope: &Scope, id: TurnId) -> Result<Vec<Revision>, ReviewError> {
+        let found = self.parts.store.revisions(scope, id).await;
+        self.told(scope, None, "read_revisions", found)?.ok_or(ReviewError::UnknownTurn(id))
     }
 
     /// A session's messages, oldest first. The cursor counts turns in its upper part and messages

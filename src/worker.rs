@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::SignedDuration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval};
@@ -14,6 +15,9 @@ use crate::store::{Store, Waiting};
 
 /// How often the disk is tried again while turns wait for it.
 const FLUSH_EVERY: Duration = Duration::from_millis(500);
+/// How long a turn waits for the results of its tools, and how often that is looked at.
+const TOOLS_PATIENCE: SignedDuration = SignedDuration::from_mins(10);
+const TOOLS_EVERY: Duration = Duration::from_secs(60);
 /// How soon a failed cleanup is tried again, at most.
 const CLEANUP_RETRY: Duration = Duration::from_secs(300);
 
@@ -28,8 +32,9 @@ impl Worker {
     /// Starts cleaning up every so often.
     pub fn start(memory: Memory, clock: Arc<ClockWatch>, cleanup_every: Duration) -> Self {
         let (stop, stopped) = watch::channel(false);
+        let tools = tokio::spawn(until(stopped.clone(), give_up_on_tools(memory.clone())));
         let cleaning = tokio::spawn(until(stopped, clean_up(memory, clock, cleanup_every)));
-        Self { stop, tasks: vec![cleaning] }
+        Self { stop, tasks: vec![cleaning, tools] }
     }
 
     /// Starts writing what waits in this store.
@@ -62,6 +67,14 @@ async fn clean_up(memory: Memory, clock: Arc<ClockWatch>, every: Duration) {
         let report = memory.cleanup(&clock).await;
         let pause = if report.errors.is_empty() { every } else { every.min(CLEANUP_RETRY) };
         tokio::time::sleep(pause).await;
+    }
+}
+
+/// A tool call whose result never came leaves its turn partial.
+async fn give_up_on_tools(memory: Memory) {
+    loop {
+        tokio::time::sleep(TOOLS_EVERY).await;
+        memory.give_up_on_tools(TOOLS_PATIENCE).await;
     }
 }
 

@@ -158,6 +158,7 @@ impl From<StoreError> for ApiError {
                 "Stored data is damaged",
                 format!("{detail}; it is not shown. Read on behind it with ?after={number}"),
             ),
+            StoreError::DamagedRevision { .. } => server("damaged", "Stored data is damaged", detail),
             StoreError::Closed => {
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", "Server is stopping", "ask again in a moment")
             }
@@ -173,6 +174,7 @@ impl From<ReviewError> for ApiError {
             ReviewError::UnknownSession(_) => {
                 Self::new(StatusCode::NOT_FOUND, "unknown_session", "Session not found", detail)
             }
+            ReviewError::UnknownTurn(_) => Self::new(StatusCode::NOT_FOUND, "unknown_turn", "Turn not found", detail),
             ReviewError::Text { reason, .. } => {
                 let (status, code) = text_code(&reason);
                 Self::new(status, code, "Invalid text", detail)

@@ -98,6 +98,8 @@ fn doors() -> OpenApiRouter<App> {
         .routes(routes!(rest::sessions::list, rest::sessions::create))
         .routes(routes!(rest::sessions::show, rest::sessions::update, rest::sessions::delete))
         .routes(routes!(rest::turns::list, rest::turns::add))
+        .routes(routes!(rest::turns::show))
+        .routes(routes!(rest::turns::revisions))
         .routes(routes!(rest::messages::list, rest::messages::add))
         .routes(routes!(rest::context::show))
         .routes(routes!(rest::cleanup::run))

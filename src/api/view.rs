@@ -5,10 +5,11 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
+use crate::message::Role;
 use crate::period::Ttl;
 use crate::review::StoredMessage;
 use crate::scope::Scope;
-use crate::session::{Session, Turn};
+use crate::session::{Revision, Session, Turn};
 
 /// A conversation.
 #[derive(Debug, Serialize, ToSchema)]
@@ -65,6 +66,9 @@ pub(super) struct TurnView {
     created_at: String,
     #[schema(value_type = Object)]
     metadata: Map<String, Value>,
+    /// Whether an edit replaced it; not there when it is visible.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    superseded: bool,
 }
 
 impl TurnView {
@@ -78,7 +82,32 @@ impl TurnView {
             response_text: turn.answer().map(|answer| answer.text.clone()),
             status: turn.status.as_str(),
             created_at: time(turn.created_at),
+            superseded: turn.superseded,
             metadata: turn.metadata,
+        }
+    }
+}
+
+/// Another answer to a turn's question.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct RevisionView {
+    /// Which try it was.
+    attempt: u32,
+    status: &'static str,
+    /// Null when there was no answer.
+    response_text: Option<String>,
+    /// When it gave way to another.
+    created_at: String,
+}
+
+impl From<Revision> for RevisionView {
+    fn from(revision: Revision) -> Self {
+        let answer = revision.messages.iter().rev().find(|message| message.role == Role::Assistant);
+        Self {
+            attempt: revision.attempt,
+            status: revision.status.as_str(),
+            response_text: answer.map(|answer| answer.text.clone()),
+            created_at: time(revision.created_at),
         }
     }
 }

@@ -8,6 +8,7 @@ pub use leap::{ClockWatch, Verdict};
 
 use std::time::Instant;
 
+use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 use tracing::{error, info};
 
@@ -70,6 +71,20 @@ impl Memory {
                     self.meters().store_failures.one();
                     return report.errors.push(failure.to_string());
                 }
+            }
+        }
+    }
+
+    /// Marks turns as partial that have waited for the results of tools for this long.
+    pub async fn give_up_on_tools(&self, patience: SignedDuration) {
+        let before = self.parts.clock.reading().wall.saturating_sub(patience).unwrap_or(Timestamp::MIN);
+        match self.parts.store.give_up_on_tools(before).await {
+            Ok(0) => {}
+            Ok(turns) => info!(turns, "{turns} turns never heard from their tools"),
+            Err(failure) => {
+                self.meters().store_failures.one();
+                error!(operation = "give_up_on_tools", session.id = "-", user.id = "-", error = %failure,
+                       "Turns that wait for tools cannot be ended: {failure}");
             }
         }
     }

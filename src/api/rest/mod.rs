@@ -25,6 +25,8 @@ pub(super) struct ListQuery {
     after: Option<String>,
     /// The user, when no header names one.
     user_id: Option<String>,
+    /// `superseded` lists turns that an edit replaced, too.
+    include: Option<String>,
 }
 
 const LIMIT_MAX: usize = 50;
@@ -45,7 +47,15 @@ impl ListQuery {
                 ApiError::bad_request("invalid_cursor", "Invalid cursor", "after must be the `next` of an earlier page")
             })?),
         };
-        Ok(PageRequest { limit, after, superseded: false })
+        let superseded = match self.include.as_deref() {
+            None | Some("") => false,
+            Some("superseded") => true,
+            Some(other) => {
+                let detail = format!("include is `{other}`, it can only be `superseded`");
+                return Err(ApiError::bad_request("invalid_include", "Invalid include", detail));
+            }
+        };
+        Ok(PageRequest { limit, after, superseded })
     }
 }
 

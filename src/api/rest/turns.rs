@@ -2,19 +2,20 @@
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::State;
+use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use super::{ListQuery, cursor};
+use super::{ListQuery, UserQuery, cursor};
 use crate::api::App;
 use crate::api::error::{ApiError, ErrorView};
-use crate::api::identity::SessionPath;
+use crate::api::identity::{SessionPath, session_header};
 use crate::api::params::Params;
-use crate::api::view::TurnView;
+use crate::api::view::{RevisionView, TurnView};
+use crate::id::TurnId;
 use crate::review::PastTurn;
 
 /// An exchange that took place elsewhere.
@@ -54,6 +55,47 @@ pub(in crate::api) async fn list(
     let page = app.memory.turns(&scope, id, query.page()?).await?;
     let turns = page.items.into_iter().map(|turn| TurnView::of(turn, &scope)).collect();
     Ok(Json(Turns { turns, next: cursor(page.next) }))
+}
+
+/// Other answers to a turn's question.
+#[derive(Debug, Serialize, ToSchema)]
+pub(in crate::api) struct Revisions {
+    revisions: Vec<RevisionView>,
+}
+
+/// One turn, superseded or not.
+#[utoipa::path(get, path = "/api/v1/turns/{id}", params(("id" = String, Path, description = "A UUID"), UserQuery),
+    responses((status = 200, body = TurnView), (status = 404, body = ErrorView)))]
+pub(in crate::api) async fn show(
+    State(app): State<App>,
+    headers: HeaderMap,
+    Path(id): Path<String>,
+    Params(query): Params<UserQuery>,
+) -> Result<Json<TurnView>, ApiError> {
+    let (id, session) = (turn_id(&id)?, session_header(&headers)?);
+    let scope = app.scope(&headers, query.user_id.as_deref(), session)?;
+    Ok(Json(TurnView::of(app.memory.turn(&scope, id).await?, &scope)))
+}
+
+/// Other answers to a turn's question, oldest first: what was regenerated, and what broke off.
+#[utoipa::path(get, path = "/api/v1/turns/{id}/revisions",
+    params(("id" = String, Path, description = "A UUID"), UserQuery),
+    responses((status = 200, body = Revisions), (status = 404, body = ErrorView)))]
+pub(in crate::api) async fn revisions(
+    State(app): State<App>,
+    headers: HeaderMap,
+    Path(id): Path<String>,
+    Params(query): Params<UserQuery>,
+) -> Result<Json<Revisions>, ApiError> {
+    let (id, session) = (turn_id(&id)?, session_header(&headers)?);
+    let scope = app.scope(&headers, query.user_id.as_deref(), session)?;
+    let revisions = app.memory.revisions(&scope, id).await?;
+    Ok(Json(Revisions { revisions: revisions.into_iter().map(RevisionView::from).collect() }))
+}
+
+fn turn_id(text: &str) -> Result<TurnId, ApiError> {
+    let wrong = || ApiError::bad_request("invalid_turn_id", "Invalid turn id", "the turn id must be a valid UUID");
+    TurnId::parse(text).ok_or_else(wrong)
 }
 
 /// Adds a turn without asking a model.

@@ -14,7 +14,6 @@ use super::{PassFuture, Passed, Relayed, Upstream, error_body, whole_body};
 use crate::model::builtin::Builtin;
 use crate::model::scripted::Scripted;
 use crate::model::{ChatModel, Ending, ModelError, Piece, Pieces, Prompt};
-use crate::tokens::{MESSAGE_OVERHEAD, count};
 
 impl Upstream for Builtin {
     fn name(&self) -> &str {
@@ -86,15 +85,14 @@ impl Question {
 
     async fn answer(self, model: &dyn ChatModel) -> Result<Relayed, ModelError> {
         let Self { prompt, wants_usage } = self;
-        let (asked, stream) = (prompt.messages.clone(), prompt.stream);
+        let stream = prompt.stream;
         let pieces = model.ask(prompt).await?;
         let envelope = Envelope::new(model.name());
         if stream {
-            let asked = wants_usage.then_some(asked);
-            return Ok(streamed(envelope, asked, pieces));
+            return Ok(streamed(envelope, wants_usage, pieces));
         }
         let (text, ending) = gather(pieces).await?;
-        Ok(found(&envelope.whole(&text, &ending, usage(&asked, &text, &ending))))
+        Ok(found(&envelope.whole(&text, &ending, usage(&ending))))
     }
 }
 
@@ -131,27 +129,24 @@ impl Envelope {
 }
 
 /// An answer as a stream: the role, the pieces, why it ended, usage if it was asked for, `[DONE]`.
-fn streamed(envelope: Envelope, asked: Option<Vec<Value>>, pieces: Pieces) -> Relayed {
-    let begin = event(&envelope.delta(json!({ "role": "assistant", "content": "", "refusal": null }), None), &asked);
-    let mut text = String::new();
+fn streamed(envelope: Envelope, wants_usage: bool, pieces: Pieces) -> Relayed {
+    let begin =
+        event(&envelope.delta(json!({ "role": "assistant", "content": "", "refusal": null }), None), wants_usage);
     let parts = pieces.map(move |piece| {
         Ok(match piece? {
-            Piece::Text(more) => {
-                text.push_str(&more);
-                event(&envelope.delta(json!({ "content": more }), None), &asked)
-            }
-            Piece::End(ending) => last_events(&envelope, &asked, &text, &ending),
+            Piece::Text(more) => event(&envelope.delta(json!({ "content": more }), None), wants_usage),
+            Piece::End(ending) => last_events(&envelope, wants_usage, &ending),
         })
     });
     let body = stream::iter([Ok(Bytes::from(begin))]).chain(parts.map(|part| part.map(Bytes::from)));
     Relayed { status: StatusCode::OK, headers: content_type("text/event-stream"), body: Box::pin(body) }
 }
 
-fn last_events(envelope: &Envelope, asked: &Option<Vec<Value>>, text: &str, ending: &Ending) -> String {
-    let mut last = event(&envelope.delta(json!({}), Some(finish_reason(ending))), asked);
-    if let Some(messages) = asked {
+fn last_events(envelope: &Envelope, wants_usage: bool, ending: &Ending) -> String {
+    let mut last = event(&envelope.delta(json!({}), Some(finish_reason(ending))), wants_usage);
+    if wants_usage {
         let mut chunk = envelope.part("chat.completion.chunk", json!([]));
-        chunk["usage"] = usage(messages, text, ending);
+        chunk["usage"] = usage(ending);
         last.push_str(&format!("data: {chunk}\n\n"));
     }
     last.push_str("data: [DONE]\n\n");
@@ -159,9 +154,9 @@ fn last_events(envelope: &Envelope, asked: &Option<Vec<Value>>, text: &str, endi
 }
 
 /// A chunk as an event. Where usage is asked for, chunks without it say so.
-fn event(chunk: &Value, asked: &Option<Vec<Value>>) -> String {
+fn event(chunk: &Value, wants_usage: bool) -> String {
     let mut chunk = chunk.clone();
-    if asked.is_some() {
+    if wants_usage {
         chunk["usage"] = Value::Null;
     }
     format!("data: {chunk}\n\n")
@@ -178,15 +173,11 @@ async fn gather(mut pieces: Pieces) -> Result<(String, Ending), ModelError> {
     Err(ModelError::BrokeOff("it ended without an end".into()))
 }
 
-/// Tokens by our own count, for a model that does not count.
-fn usage(asked: &[Value], text: &str, ending: &Ending) -> Value {
-    let tokens = |message: &Value| {
-        let content = message.get("content").unwrap_or(&Value::Null);
-        MESSAGE_OVERHEAD + content.as_str().map_or_else(|| count(&content.to_string()), count)
-    };
-    let (prompt, completion) = (asked.iter().map(tokens).sum::<usize>() as u64, count(text) as u64);
-    let total = ending.tokens_used.unwrap_or(prompt + completion);
-    json!({ "prompt_tokens": total.saturating_sub(completion), "completion_tokens": completion, "total_tokens": total })
+/// Tokens by the model's own count. One in process that does not count has used none worth the name, and
+/// counting for it would load a tokenizer of 60 MB.
+fn usage(ending: &Ending) -> Value {
+    let total = ending.tokens_used.unwrap_or(0);
+    json!({ "prompt_tokens": total, "completion_tokens": 0, "total_tokens": total })
 }
 
 fn finish_reason(ending: &Ending) -> &str {

@@ -18,15 +18,19 @@ const OUR_FIELDS: [&str; 3] = ["memory", "session_id", "user_id"];
 /// The client's list as messages, its wrappers taken off. Roles we do not know are set-up, not conversation.
 pub(super) fn said(body: &Map<String, Value>, now: jiff::Timestamp) -> Vec<Message> {
     let list = body.get("messages").and_then(Value::as_array);
-    list.into_iter().flatten().filter_map(|wire| Message::from_wire(wire.clone(), now)).map(bare).collect()
+    list.into_iter().flatten().filter_map(|wire| Message::from_wire(wire.clone(), now)).filter_map(bare).collect()
 }
 
-/// What the user said, without what a client wrapped around it.
-fn bare(mut message: Message) -> Message {
+/// What the user said, without what a client wrapped around it. A wrapper that came alone, as it does after a
+/// tool was called, is nothing anybody said.
+fn bare(mut message: Message) -> Option<Message> {
     if message.role != Role::User {
-        return message;
+        return Some(message);
     }
-    if let Some(unwrapped) = unwrap_question(&message.text).filter(|unwrapped| !unwrapped.question.is_empty()) {
+    if let Some(unwrapped) = unwrap_question(&message.text) {
+        if unwrapped.question.is_empty() {
+            return None;
+        }
         message.text = unwrapped.question;
         message.raw = None;
         message.metadata.insert("sources".into(), unwrapped.sources.into());
@@ -34,7 +38,7 @@ fn bare(mut message: Message) -> Message {
         message.text = text;
         message.raw = None;
     }
-    message
+    Some(message)
 }
 
 /// Reads the request as a conversation.
