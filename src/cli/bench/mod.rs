@@ -2,6 +2,8 @@
 
 mod bare;
 mod process;
+mod proxy;
+mod scene;
 mod store;
 mod table;
 
@@ -21,12 +23,15 @@ pub(super) struct BenchArgs {
 enum What {
     /// Durable turns a second, the last ten messages, start to ready, idle memory.
     Store(store::StoreArgs),
+    /// A request through /v1 beside a bare pass-through: time, streams, memory.
+    Proxy(proxy::ProxyArgs),
 }
 
 pub(super) fn bench(args: &BenchArgs, json: bool) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
     let table = match &args.what {
         What::Store(args) => runtime.block_on(store::run(args))?,
+        What::Proxy(args) => runtime.block_on(proxy::run(args))?,
     };
     table.print(json);
     Ok(ExitCode::SUCCESS)

@@ -15,16 +15,22 @@ use crate::model::http::client;
 pub(super) struct Server {
     child: Child,
     pub(super) ready_after: Duration,
+    pub(super) address: SocketAddr,
 }
 
 impl Server {
     /// Starts this binary on a data file and waits until it is ready.
     pub(super) async fn start(data: &Path) -> anyhow::Result<Self> {
+        Self::start_with(data, "builtin").await
+    }
+
+    /// The same, with an upstream.
+    pub(super) async fn start_with(data: &Path, upstream: &str) -> anyhow::Result<Self> {
         let address = free_address()?;
         let program = std::env::current_exe().context("cannot find this program")?;
         let started = Instant::now();
         let child = Command::new(program)
-            .args(["serve", "--upstream", "builtin", "--listen", &address.to_string(), "--data"])
+            .args(["serve", "--upstream", upstream, "--model", "m", "--listen", &address.to_string(), "--data"])
             .arg(data)
             .env("RECALLD_LOG", "error")
             .stdin(Stdio::null())
@@ -32,7 +38,7 @@ impl Server {
             .stderr(Stdio::null())
             .spawn()
             .context("cannot start a server")?;
-        let mut server = Self { child, ready_after: Duration::ZERO };
+        let mut server = Self { child, ready_after: Duration::ZERO, address };
         wait_until_ready(address, &mut server.child).await?;
         server.ready_after = started.elapsed();
         Ok(server)

@@ -59,7 +59,7 @@ async fn measure(args: &StoreArgs, folder: &Path) -> anyhow::Result<Table> {
         table.rows.push(writing(folder, writers, Duration::from_secs_f64(args.seconds)).await?);
     }
     let filled = folder.join("filled.db");
-    let sessions = fill(&filled, args.messages).await?;
+    let sessions = fill(&filled, args.messages, SESSION_TURNS).await?;
     table.rows.push(reading(&filled, &sessions, args.messages).await?);
     table.rows.extend(starting(folder, &filled, args.messages).await?);
     Ok(table)
@@ -90,8 +90,9 @@ async fn writing(folder: &Path, writers: usize, lasting: Duration) -> anyhow::Re
     })
 }
 
-const QUESTION: &str = "What did we decide about the fall protection for the crane on the north side of the yard?";
-const ANSWER: &str = "You decided on two anchor points with a horizontal lifeline, to be inspected every six months by \
+pub(super) const QUESTION: &str =
+    "What did we decide about the fall protection for the crane on the north side of the yard?";
+pub(super) const ANSWER: &str = "You decided on two anchor points with a horizontal lifeline, to be inspected every six months by \
     an outside firm; the first inspection is planned for the second week of March. The harnesses are ordered in three \
     sizes, and the training for the new colleagues takes place in the week before.";
 
@@ -153,24 +154,24 @@ async fn one_turn(store: &Tested, session: SessionId) -> Result<(), crate::store
     store.close_turn(&scope, closed).await.map(drop)
 }
 
-/// Fills a file with so many messages; answers its sessions.
-async fn fill(path: &Path, messages: usize) -> anyhow::Result<Vec<SessionId>> {
+/// Fills a file with so many messages, in sessions of so many turns; answers the sessions.
+pub(super) async fn fill(path: &Path, messages: usize, session_turns: usize) -> anyhow::Result<Vec<SessionId>> {
     let store = open(path)?;
     let turns = messages / 2;
     let style = ProgressStyle::with_template("filling {bar:40} {human_pos} of {human_len} turns, {eta} left")?;
     let progress = ProgressBar::new(turns as u64).with_style(style);
-    let sessions: Vec<SessionId> = (0..turns.div_ceil(SESSION_TURNS)).map(|_| RandomIds.session()).collect();
+    let sessions: Vec<SessionId> = (0..turns.div_ceil(session_turns)).map(|_| RandomIds.session()).collect();
     let mut filling = JoinSet::new();
     for session in sessions.clone() {
         let store = Arc::clone(&store);
         filling.spawn(async move {
-            let drafts = (0..SESSION_TURNS).map(draft).collect();
+            let drafts = (0..session_turns).map(draft).collect();
             store.add_turns(&scope(), session, Some(SessionSeed::default()), drafts).await
         });
-        if filling.len() * SESSION_TURNS >= FILL_BATCH {
+        if filling.len() * session_turns >= FILL_BATCH {
             filling.join_next().await.context("nothing to wait for")???;
         }
-        progress.inc(SESSION_TURNS as u64);
+        progress.inc(session_turns as u64);
     }
     while let Some(done) = filling.join_next().await {
         done??;
