@@ -15,6 +15,15 @@ const JSON_DEPTH_MAX: usize = 64;
 impl App {
     /// Reads a body as JSON. Nothing has happened yet when this fails.
     pub(super) async fn read_json<T: DeserializeOwned>(&self, headers: &HeaderMap, body: Body) -> Result<T, ApiError> {
+        Ok(self.read_json_and_bytes(headers, body).await?.0)
+    }
+
+    /// The same, with the bytes as they came.
+    pub(super) async fn read_json_and_bytes<T: DeserializeOwned>(
+        &self,
+        headers: &HeaderMap,
+        body: Body,
+    ) -> Result<(T, Bytes), ApiError> {
         check_content_type(headers)?;
         let body = self.read_bytes(body).await?;
         check_depth(&body)?;
@@ -22,7 +31,8 @@ impl App {
         if body.is_empty() {
             return Err(invalid("the body is empty, it must be a JSON value".to_owned()));
         }
-        serde_json::from_slice(&body).map_err(|error| invalid(error.to_string()))
+        let value = serde_json::from_slice(&body).map_err(|error| invalid(error.to_string()))?;
+        Ok((value, body))
     }
 
     /// Reads a body of any kind, bounded in size and time.

@@ -20,12 +20,14 @@ use axum::response::{IntoResponse, Response};
 use futures_util::{StreamExt, stream};
 use utoipa::ToSchema;
 
+use self::request::Asked;
 use self::route::{Endpoint, Route};
 use super::App;
 use super::error::{ApiError, ErrorView};
 use super::identity::SESSION_HEADER;
 use crate::model::relay::{Passed, onward};
-use crate::turn::proxy::{Head, ProxiedTurn};
+use crate::turn::Health;
+use crate::turn::proxy::{Head, Mode, ProxiedTurn};
 
 const TURN_HEADER: HeaderName = HeaderName::from_static("x-recalld-turn");
 const STATUS_HEADER: HeaderName = HeaderName::from_static("x-recalld-status");
@@ -69,14 +71,28 @@ impl App {
     /// A chat completion: recognised, aligned, passed on, remembered.
     async fn complete(&self, route: Route, request: Request) -> Result<Response, ApiError> {
         let (parts, body) = request.into_parts();
-        let body = self.read_json(&parts.headers, body).await?;
+        let (body, bytes) = self.read_json_and_bytes(&parts.headers, body).await?;
         let asked = self.read_completion(&route, &parts.headers, body)?;
-        if asked.task {
+        if asked.request.mode == Mode::Off {
+            return self.leave_no_trace(asked, bytes).await;
+        }
+        let turn = self.memory.proxy(&asked.scope, asked.request).await?;
+        Ok(answer(turn))
+    }
+
+    /// Nothing is remembered of it, so it goes on byte for byte, unless there is something in it for us alone.
+    async fn leave_no_trace(&self, asked: Asked, bytes: Bytes) -> Result<Response, ApiError> {
+        let Asked { request, task, .. } = asked;
+        let body = if request.is_plain() { bytes } else { request.onward() };
+        let relayed = self.memory.pass(Passed { body, ..request.passed }).await?;
+        let pieces = relayed.body.map(|piece| piece.map_err(|error| std::io::Error::other(error.to_string())));
+        let mut response = respond(relayed.status, relayed.headers, Body::from_stream(pieces));
+        let status = if task { "task" } else { "off" };
+        response.headers_mut().insert(STATUS_HEADER, HeaderValue::from_static(status));
+        if task {
             self.memory.meters().tasks.one();
         }
-        let (scope, task) = (asked.scope, asked.task);
-        let turn = self.memory.proxy(&scope, asked.request).await?;
-        Ok(answer(turn, task))
+        Ok(response)
     }
 
     /// A request that is no conversation goes on as it came.
@@ -103,12 +119,12 @@ impl App {
 }
 
 /// The answer as it comes.
-fn answer(turn: ProxiedTurn, task: bool) -> Response {
+fn answer(turn: ProxiedTurn) -> Response {
     let ProxiedTurn { head, body } = turn;
     let pieces = stream::unfold(body, |mut body| async move { body.recv().await.map(|piece: Bytes| (piece, body)) });
     let body = Body::from_stream(pieces.map(Ok::<_, Infallible>));
     let mut response = respond(head.status, head.headers.clone(), body);
-    mark(response.headers_mut(), &head, task);
+    mark(response.headers_mut(), &head);
     response
 }
 
@@ -119,17 +135,13 @@ fn respond(status: StatusCode, headers: HeaderMap, body: Body) -> Response {
     response
 }
 
-fn mark(headers: &mut HeaderMap, head: &Head, task: bool) {
+fn mark(headers: &mut HeaderMap, head: &Head) {
     let mut set = |name: HeaderName, text: String| {
         if let Ok(value) = HeaderValue::try_from(text) {
             headers.insert(name, value);
         }
     };
-    let status = match head.health {
-        _ if task => "task",
-        Some(health) => health.as_str(),
-        None => "off",
-    };
+    let status = head.health.map_or("off", Health::as_str);
     set(STATUS_HEADER, status.to_owned());
     if let (Some(session), Some(turn)) = (head.session, head.turn) {
         set(SESSION_HEADER, session.to_string());

@@ -7,6 +7,7 @@ mod scene;
 mod store;
 mod table;
 
+use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use anyhow::Context;
@@ -25,6 +26,9 @@ enum What {
     Store(store::StoreArgs),
     /// A request through /v1 beside a bare pass-through: time, streams, memory.
     Proxy(proxy::ProxyArgs),
+    /// The bare pass-through that `proxy` is measured beside, in a process of its own.
+    #[command(hide = true)]
+    PassThrough { listen: SocketAddr, upstream: SocketAddr },
 }
 
 pub(super) fn bench(args: &BenchArgs, json: bool) -> anyhow::Result<ExitCode> {
@@ -32,6 +36,10 @@ pub(super) fn bench(args: &BenchArgs, json: bool) -> anyhow::Result<ExitCode> {
     let table = match &args.what {
         What::Store(args) => runtime.block_on(store::run(args))?,
         What::Proxy(args) => runtime.block_on(proxy::run(args))?,
+        What::PassThrough { listen, upstream } => {
+            runtime.block_on(scene::serve_on(*listen, scene::pass_through(*upstream)))?;
+            return Ok(ExitCode::SUCCESS);
+        }
     };
     table.print(json);
     Ok(ExitCode::SUCCESS)

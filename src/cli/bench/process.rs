@@ -26,12 +26,23 @@ impl Server {
 
     /// The same, with an upstream.
     pub(super) async fn start_with(data: &Path, upstream: &str) -> anyhow::Result<Self> {
+        let (address, data) = (free_address()?, data.display().to_string());
+        let listen = address.to_string();
+        Self::run(address, &["serve", "--upstream", upstream, "--model", "m", "--listen", &listen, "--data", &data])
+            .await
+    }
+
+    /// The bare pass-through, in a process of its own as the server is.
+    pub(super) async fn pass_through(upstream: SocketAddr) -> anyhow::Result<Self> {
         let address = free_address()?;
+        Self::run(address, &["bench", "pass-through", &address.to_string(), &upstream.to_string()]).await
+    }
+
+    async fn run(address: SocketAddr, arguments: &[&str]) -> anyhow::Result<Self> {
         let program = std::env::current_exe().context("cannot find this program")?;
         let started = Instant::now();
         let child = Command::new(program)
-            .args(["serve", "--upstream", upstream, "--model", "m", "--listen", &address.to_string(), "--data"])
-            .arg(data)
+            .args(arguments)
             .env("RECALLD_LOG", "error")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -60,7 +71,7 @@ impl Drop for Server {
     }
 }
 
-fn free_address() -> anyhow::Result<SocketAddr> {
+pub(super) fn free_address() -> anyhow::Result<SocketAddr> {
     let listener = TcpListener::bind("127.0.0.1:0").context("no free port")?;
     listener.local_addr().context("the port has no address")
 }

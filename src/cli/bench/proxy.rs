@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::bare::Bare;
 use super::process::Server;
-use super::scene::{CHUNKS, pass_through, serve, upstream};
+use super::scene::{CHUNKS, serve, upstream};
 use super::store::{ANSWER, QUESTION, fill};
 use super::table::{Row, Table, machine};
 use crate::id::SessionId;
@@ -106,7 +106,8 @@ async fn measure(args: &ProxyArgs, folder: &Path) -> anyhow::Result<Table> {
     let data = folder.join("proxy.db");
     let session = fill(&data, 2 * args.turns, args.turns).await?[0];
     let upstream = serve(upstream()).await?;
-    let bare = Way::new(serve(pass_through(upstream)).await?, Vec::new());
+    let pass_through = Server::pass_through(upstream).await?;
+    let bare = Way::new(pass_through.address, Vec::new());
     let server = Server::start_with(&data, &format!("http://{upstream}/v1")).await?;
     let off = Way::new(server.address, vec![("x-recalld-mode", "off".into())]);
     let active = Way::new(server.address, vec![("x-session-id", session.to_string())]);

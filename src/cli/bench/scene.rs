@@ -16,6 +16,7 @@ use http_body_util::{BodyExt, Full};
 use serde_json::json;
 use tokio::net::TcpListener;
 
+use super::process::free_address;
 use crate::api::server::{ServerLimits, serve as serve_connections};
 use crate::model::http::{HttpClient, client};
 
@@ -24,16 +25,22 @@ pub(super) const CHUNKS: usize = 50;
 
 /// Serves a router on a free port, for as long as the bench runs.
 pub(super) async fn serve(router: Router) -> anyhow::Result<SocketAddr> {
-    let listener = TcpListener::bind("127.0.0.1:0").await.context("no free port")?;
-    let address = listener.local_addr().context("the port has no address")?;
+    let address = free_address()?;
+    tokio::spawn(serve_on(address, router));
+    Ok(address)
+}
+
+/// Serves a router here, until the process ends.
+pub(super) async fn serve_on(address: SocketAddr, router: Router) -> anyhow::Result<()> {
+    let listener = TcpListener::bind(address).await.context("the port is taken")?;
     let limits = ServerLimits {
         connections_max: 10_000,
         header_bytes_max: 32_768,
         header_timeout: Duration::from_secs(60),
         finish_timeout: Duration::ZERO,
     };
-    tokio::spawn(serve_connections(listener, router, limits, std::future::pending()));
-    Ok(address)
+    serve_connections(listener, router, limits, std::future::pending()).await;
+    Ok(())
 }
 
 /// An upstream: a whole answer, a stream of chunks, or (for the model `endless`) one chunk and then silence.
@@ -74,7 +81,8 @@ fn event(delta: serde_json::Value, finish: Option<&str>) -> Bytes {
 /// The least a proxy can do: read the body, pass it on, pass the answer back.
 pub(super) fn pass_through(upstream: SocketAddr) -> Router {
     let client = client(Duration::from_secs(1));
-    Router::new().route("/v1/chat/completions", post(pass)).with_state((client, upstream))
+    let ready = axum::routing::get(|| async {});
+    Router::new().route("/v1/chat/completions", post(pass)).route("/readyz", ready).with_state((client, upstream))
 }
 
 async fn pass(State((client, upstream)): State<(HttpClient, SocketAddr)>, body: Bytes) -> Response {

@@ -21,7 +21,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::{Health, TurnError};
 use crate::id::{SessionId, TurnId};
-use crate::memory::Memory;
+use crate::memory::{InjectInto, Memory};
 use crate::model::relay::Passed;
 use crate::scope::Scope;
 use crate::session::{ClientIds, SessionSeed};
@@ -85,6 +85,18 @@ pub struct ProxyRequest {
     pub mode: Mode,
     /// Where it goes; its body is filled in.
     pub passed: Passed,
+}
+
+impl ProxyRequest {
+    /// Whether nothing in its body is for us alone.
+    pub fn is_plain(&self) -> bool {
+        prompt::OUR_FIELDS.iter().all(|field| !self.body.contains_key(*field))
+    }
+
+    /// Its body without what is for us alone.
+    pub fn onward(&self) -> Bytes {
+        prompt::onward(self.body.clone(), &prompt::Laid::default(), InjectInto::User)
+    }
 }
 
 /// An answer on its way back: its head, then its bytes.

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
-use crate::memory::MemorySettings;
+use crate::memory::{InjectInto, MemorySettings};
 use crate::message::{Message, Role};
 use crate::session::{
     Asked, ClientIds, Fingerprint, Template, Turn, fit, unwrap_question, window, without_memory_blocks,
@@ -13,7 +13,7 @@ use crate::session::{
 use crate::turn::inject::{block, inject};
 
 /// Fields of a body that are for us and nobody else.
-const OUR_FIELDS: [&str; 3] = ["memory", "session_id", "user_id"];
+pub(super) const OUR_FIELDS: [&str; 3] = ["memory", "session_id", "user_id"];
 
 /// The client's list as messages, its wrappers taken off. Roles we do not know are set-up, not conversation.
 pub(super) fn said(body: &Map<String, Value>, now: jiff::Timestamp) -> Vec<Message> {
@@ -81,12 +81,12 @@ pub(super) fn lay_out(asked: &Asked, turns: &[Turn], template: &Template, settin
 }
 
 /// The body as it is sent on: our own fields gone, what the model lacks laid in.
-pub(super) fn onward(mut body: Map<String, Value>, laid: &Laid, settings: &MemorySettings) -> Bytes {
+pub(super) fn onward(mut body: Map<String, Value>, laid: &Laid, into: InjectInto) -> Bytes {
     for field in OUR_FIELDS {
         body.shift_remove(field);
     }
     if let Some(Value::Array(messages)) = body.get_mut("messages") {
-        inject(messages, &laid.block, settings.inject);
+        inject(messages, &laid.block, into);
         let is_setup = |message: &Value| matches!(message["role"].as_str(), Some("system" | "developer"));
         let first = messages.iter().position(|message| !is_setup(message)).unwrap_or(messages.len());
         messages.splice(first..first, laid.window.iter().cloned());

@@ -132,7 +132,7 @@ impl Run {
     async fn ask(&self, request: ProxyRequest, plan: Plan, head: HeadSender) {
         let Plan { write, laid, mut health, read_time } = plan;
         let stream = wants_stream(&request);
-        let body = prompt::onward(request.body, &laid, &self.memory.settings);
+        let body = prompt::onward(request.body, &laid, self.memory.settings.inject);
         let passed = Passed { body, ..request.passed };
         let started = Instant::now();
         let ((written, write_time), relayed) =
