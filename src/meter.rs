@@ -46,6 +46,12 @@ pub struct Meters {
     pub turns_expired: Counter,
     /// Leaps of the wall clock that paused expiry.
     pub clock_leaps: Counter,
+    /// Conversations' requests under `/v1`.
+    pub chat_requests: Counter,
+    /// Those of them that named no session.
+    pub without_session: Counter,
+    /// Those of them that named no user.
+    pub without_user: Counter,
     /// Clients' errands that were passed on and left no trace.
     pub tasks: Counter,
     /// Questions put to the model.

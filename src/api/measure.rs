@@ -81,7 +81,7 @@ impl Measures {
     }
 }
 
-fn counters(meters: &Meters) -> [(&'static str, &'static str, u64); 13] {
+fn counters(meters: &Meters) -> [(&'static str, &'static str, u64); 16] {
     [
         ("turns_stored", "Turns whose ending reached the disk.", meters.turns_stored.get()),
         ("store_failures", "Store calls that failed.", meters.store_failures.get()),
@@ -93,6 +93,9 @@ fn counters(meters: &Meters) -> [(&'static str, &'static str, u64); 13] {
         ("sessions_expired", "Sessions removed by age.", meters.sessions_expired.get()),
         ("turns_expired", "Turns removed by age.", meters.turns_expired.get()),
         ("clock_leaps", "Cleanups put off because the wall clock leapt.", meters.clock_leaps.get()),
+        ("chat_requests", "Requests of conversations under /v1.", meters.chat_requests.get()),
+        ("without_session", "Those that named no session.", meters.without_session.get()),
+        ("without_user", "Those that named no user.", meters.without_user.get()),
         ("tasks", "Clients' errands that were passed on and left no trace.", meters.tasks.get()),
         ("model_questions", "Questions put to the model.", meters.model_questions.get()),
         ("model_failures", "Questions the model did not answer.", meters.model_failures.get()),

@@ -39,6 +39,9 @@ impl App {
         let caller = self.caller(headers, &route.scope, &body)?;
         let task = is_task(&caller, &body);
         let mode = if task { Mode::Off } else { mode_of(&caller, &body)? };
+        if mode != Mode::Off {
+            self.count(&caller);
+        }
         let session = match caller.session {
             SessionChoice::Given(session) => Some(session),
             SessionChoice::Temporary | SessionChoice::None => None,
@@ -66,6 +69,16 @@ impl App {
             passed,
         };
         Ok(Asked { scope: caller.scope, request, task })
+    }
+}
+
+impl App {
+    /// Counts who names what: a client that names nothing should be told how to.
+    fn count(&self, caller: &Caller) {
+        let meters = self.memory.meters();
+        meters.chat_requests.one();
+        meters.without_session.many(u64::from(caller.session == SessionChoice::None));
+        meters.without_user.many(u64::from(!caller.identified));
     }
 }
 

@@ -23,6 +23,10 @@ pub(in crate::api) struct StatsView {
     data_bytes: u64,
     /// Turns that wait for the disk.
     waiting_turns: usize,
+    /// Requests of conversations under `/v1` since the start, and those that named no session or no user.
+    chat_requests: u64,
+    without_session: u64,
+    without_user: u64,
     /// Who answers.
     model: String,
     version: &'static str,
@@ -44,6 +48,9 @@ pub(in crate::api) async fn show(
         turns: stats.turns,
         data_bytes: stats.bytes,
         waiting_turns: (app.doors.waiting)(),
+        chat_requests: app.memory.meters().chat_requests.get(),
+        without_session: app.memory.meters().without_session.get(),
+        without_user: app.memory.meters().without_user.get(),
         model: app.memory.model_name().to_owned(),
         version: env!("CARGO_PKG_VERSION"),
         uptime_seconds: app.doors.started.elapsed().as_secs(),

@@ -28,7 +28,12 @@ enum What {
     Proxy(proxy::ProxyArgs),
     /// The bare pass-through that `proxy` is measured beside, in a process of its own.
     #[command(hide = true)]
-    PassThrough { listen: SocketAddr, upstream: SocketAddr },
+    PassThrough {
+        /// Where it listens.
+        here: SocketAddr,
+        /// Where it passes requests on to.
+        there: SocketAddr,
+    },
 }
 
 pub(super) fn bench(args: &BenchArgs, json: bool) -> anyhow::Result<ExitCode> {
@@ -36,8 +41,8 @@ pub(super) fn bench(args: &BenchArgs, json: bool) -> anyhow::Result<ExitCode> {
     let table = match &args.what {
         What::Store(args) => runtime.block_on(store::run(args))?,
         What::Proxy(args) => runtime.block_on(proxy::run(args))?,
-        What::PassThrough { listen, upstream } => {
-            runtime.block_on(scene::serve_on(*listen, scene::pass_through(*upstream)))?;
+        What::PassThrough { here, there } => {
+            runtime.block_on(scene::serve_on(*here, scene::pass_through(*there)))?;
             return Ok(ExitCode::SUCCESS);
         }
     };

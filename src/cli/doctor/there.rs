@@ -67,12 +67,34 @@ async fn visit(doors: &Client, url: &str) -> (Vec<Check>, bool) {
         Ok(Err(failure)) => return (vec![Check::fail("server", failure.to_string())], false),
         Err(_) => return (vec![Check::fail("server", format!("{url} does not answer within 2 s"))], false),
     };
-    let stats = match timeout(PATIENCE, doors.stats()).await {
-        Ok(Ok(stats)) => judge_stats(&stats),
-        Ok(Err(failure)) => Check::fail("stats", format!("{failure}; is RECALLD_API_KEY the server's key?")),
-        Err(_) => Check::fail("stats", format!("{url} does not count within 2 s")),
-    };
-    (vec![judge_ready(url, &ready), stats], true)
+    let mut checks = vec![judge_ready(url, &ready)];
+    match timeout(PATIENCE, doors.stats()).await {
+        Ok(Ok(stats)) => checks.extend([Some(judge_stats(&stats)), judge_ids(&stats)].into_iter().flatten()),
+        Ok(Err(failure)) => {
+            checks.push(Check::fail("stats", format!("{failure}; is RECALLD_API_KEY the server's key?")));
+        }
+        Err(_) => checks.push(Check::fail("stats", format!("{url} does not count within 2 s"))),
+    }
+    (checks, true)
+}
+
+/// Whether clients of `/v1` say who and where they are. Nothing to say before the first of them came.
+fn judge_ids(stats: &Value) -> Option<Check> {
+    let count = |name: &str| stats[name].as_u64().unwrap_or_default();
+    let (all, sessions, users) = (count("chat_requests"), count("without_session"), count("without_user"));
+    let told = format!("of {} under /v1, {sessions} named no session and {users} no user", counted(all, "request"));
+    match (all, sessions, users) {
+        (0, ..) => None,
+        (_, 0, 0) => Some(Check::ok("ids", told)),
+        (_, _, 0) => Some(Check::ok("ids", format!("{told}; their conversations are found by what was said in them"))),
+        _ => Some(Check::warn(
+            "ids",
+            format!(
+                "{told}; if several people use this server, set X-User-ID (Open WebUI: \
+                 ENABLE_FORWARD_USER_INFO_HEADERS=true, see docs/open-webui.md)"
+            ),
+        )),
+    }
 }
 
 fn judge_ready(url: &str, ready: &Value) -> Check {
@@ -186,6 +208,10 @@ mod tests {
     fn turns_that_wait_are_a_warning() {
         let stats = |waiting: u64| json!({ "sessions": 1, "turns": 2, "waiting_turns": waiting, "model": "m" });
         assert_eq!(judge_stats(&stats(0)).status, Status::Ok);
+        let ids = |users: u64| json!({ "chat_requests": 9, "without_session": 4, "without_user": users });
+        assert!(judge_ids(&stats(0)).is_none());
+        assert_eq!(judge_ids(&ids(0)).expect("requests came").status, Status::Ok);
+        assert_eq!(judge_ids(&ids(2)).expect("requests came").status, Status::Warn);
         let waiting = judge_stats(&stats(3));
         assert_eq!(waiting.status, Status::Warn);
         assert!(waiting.detail.contains("3 turns waiting"), "{}", waiting.detail);

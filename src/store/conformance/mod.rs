@@ -19,6 +19,7 @@ pub mod concurrency;
 pub mod content;
 pub mod expiry;
 pub mod lifecycle;
+pub mod revisions;
 pub mod sessions;
 mod talk;
 pub mod turns;
@@ -67,6 +68,14 @@ macro_rules! conformance {
             lifecycle::a_fresh_store_answers,
             lifecycle::abandoned_turns_fail,
             lifecycle::a_closed_store_says_so,
+            revisions::another_answer_is_a_revision,
+            revisions::a_failed_try_leaves_the_old_answer,
+            revisions::an_overtaken_try_is_kept,
+            revisions::an_older_answer_can_return,
+            revisions::superseded_turns_are_hidden_and_kept,
+            revisions::a_conversation_is_found_by_its_history,
+            revisions::a_turn_waits_for_its_tools,
+            revisions::a_foreign_turn_cannot_be_revised,
             sessions::a_new_session_is_found,
             sessions::creating_twice_keeps_the_first,
             sessions::an_unknown_session_is_none,
@@ -113,6 +122,7 @@ mod tests {
             ("content", include_str!("content.rs")),
             ("expiry", include_str!("expiry.rs")),
             ("lifecycle", include_str!("lifecycle.rs")),
+            ("revisions", include_str!("revisions.rs")),
             ("sessions", include_str!("sessions.rs")),
             ("turns", include_str!("turns.rs")),
         ];
