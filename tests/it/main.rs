@@ -9,6 +9,7 @@ mod chat;
 mod connections;
 mod flaky;
 mod guard;
+mod history;
 mod house;
 mod identity;
 mod lifecycle;
