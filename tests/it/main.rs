@@ -4,6 +4,7 @@
 //! fails when told to), `process` (the real binary), then a file for each theme. A test names the
 //! requirement it proves.
 
+mod any_conversation;
 mod bad_input;
 mod chat;
 mod connections;
@@ -15,6 +16,7 @@ mod identity;
 mod lifecycle;
 mod openai;
 mod openapi;
+mod openwebui;
 mod process;
 mod properties;
 mod rest;
