@@ -62,6 +62,11 @@ impl SessionId {
         Self(Uuid::new_v5(&NAMES, [tenant, name].join("\0").as_bytes()))
     }
 
+    /// The session that a request with a name of its own begins, for clients that name no session.
+    pub fn begun_by(tenant: &str, user: &str, request: &str) -> Self {
+        Self(Uuid::new_v5(&NAMES, [tenant, "", "", user, request].join("\0").as_bytes()))
+    }
+
     /// The session a visitor of a tenant calls by this name. No durable session has the same id: names
     /// carry no control characters, so none begins with the second zero.
     pub fn ephemeral(tenant: &str, name: &str) -> Self {

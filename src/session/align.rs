@@ -118,11 +118,14 @@ pub enum Step {
 /// Decides where a request belongs.
 pub fn align(held: &Held, asked: &Asked) -> Alignment {
     let stay = |step, mode| Alignment { step, mode, visible: None };
+    if let Some(turn) = held.waits_for(asked) {
+        return stay(Step::Continue(turn.id), held.mode);
+    }
     if let Some(turn) = held.repeated(asked) {
         return stay(Step::Repeat(turn.id), held.mode);
     }
-    if let Some(turn) = held.waits_for(asked) {
-        return stay(Step::Continue(turn.id), held.mode);
+    if let Some(turn) = held.failed_round(asked) {
+        return stay(Step::Revise(turn.id), held.mode);
     }
     if let Some(turn) = held.same_question_id(asked) {
         let visible = Some(held.branch(turn));
@@ -151,11 +154,10 @@ impl Held {
             let by_key = same(&turn.ids.key, &asked.ids.key);
             by_key || (same(&turn.ids.answer, &asked.ids.answer) && turn.question == asked.question)
         });
-        let known = known.or_else(|| {
+        known.or_else(|| {
             let last = self.turn(self.head()).filter(|_| asked.marked_as_retry)?;
             (last.question == asked.question).then_some(last)
-        });
-        known.filter(|_| asked.tool_results.is_empty())
+        })
     }
 
     /// The turn whose tool calls the request answers.
@@ -163,6 +165,12 @@ impl Held {
         let answers = |turn: &&Outline| turn.open_calls.iter().any(|call| asked.tool_results.contains(call));
         let newest_first = || self.turns.iter().rev();
         newest_first().filter(|turn| turn.visible).find(answers).or_else(|| newest_first().find(answers))
+    }
+
+    /// The last turn, if its tools have answered, the model has not, and the client asks it to once more.
+    fn failed_round(&self, asked: &Asked) -> Option<&Outline> {
+        let last = self.turn(self.head()).filter(|_| !asked.tool_results.is_empty())?;
+        (last.status == TurnStatus::Failed && last.question == asked.question).then_some(last)
     }
 
     /// The turn that asks this very message, by the client's own name for it.
@@ -184,15 +192,16 @@ impl Held {
     fn walk(&self, asked: &Asked) -> Alignment {
         let mode = if self.mode == HistoryMode::Windowed { HistoryMode::Windowed } else { HistoryMode::Client };
         let exact = self.descend(&asked.exchanges, |turn, exchange| turn.is(exchange));
-        if exact.len() == asked.exchanges.len() {
-            return self.arrived(asked, exact, mode);
+        if exact.known == asked.exchanges.len() {
+            return self.arrived(asked, exact.path, mode);
         }
         if let Some(alignment) = self.by_the_tail(asked) {
             return alignment;
         }
         // Some clients polish answers before they send them back; the questions still tell.
-        let path = self.descend(&asked.exchanges, |turn, exchange| turn.question == exchange.question);
-        if path.len() == asked.exchanges.len() {
+        let Descent { path, known } =
+            self.descend(&asked.exchanges, |turn, exchange| turn.question == exchange.question);
+        if known == asked.exchanges.len() {
             return self.arrived(asked, path, mode);
         }
         if path.is_empty() && !self.turns.is_empty() {
@@ -202,7 +211,7 @@ impl Held {
         }
         // What the client heard elsewhere is new to us.
         let parent = path.last().map_or(0, |(number, _)| *number);
-        let step = Step::Append { parent, import: path.len() };
+        let step = Step::Append { parent, import: known };
         Alignment { step, mode, visible: Some(path) }
     }
 
@@ -223,14 +232,31 @@ impl Held {
     }
 
     /// Follows exchanges from the beginning, as far as they are known.
-    fn descend(&self, exchanges: &[Exchange], fits: impl Fn(&Outline, &Exchange) -> bool) -> Vec<(u64, Option<u32>)> {
-        let mut path: Vec<(u64, Option<u32>)> = Vec::new();
+    fn descend(&self, exchanges: &[Exchange], fits: impl Fn(&Outline, &Exchange) -> bool) -> Descent {
+        let mut descent = Descent::default();
         for exchange in exchanges {
-            let parent = path.last().map_or(0, |(number, _)| *number);
-            let Some(turn) = self.child(parent, |turn| fits(turn, exchange)) else { break };
-            path.push((turn.number, turn.revision_with(exchange.answer)));
+            let parent = descent.path.last().map_or(0, |(number, _)| *number);
+            let Some(steps) = self.next(parent, &|turn| fits(turn, exchange)) else { break };
+            let step = |turn: &Outline| (turn.number, turn.revision_with(exchange.answer));
+            descent.path.extend(steps.into_iter().map(step));
+            descent.known += 1;
         }
-        path
+        descent
+    }
+
+    /// The next turn after `parent`, with the failed ones before it: a client that asked again may not show
+    /// what had failed.
+    fn next(&self, parent: u64, fits: &impl Fn(&Outline) -> bool) -> Option<Vec<&Outline>> {
+        let failed = |turn: &Outline| turn.status == TurnStatus::Failed;
+        if let Some(turn) = self.child(parent, |turn| !failed(turn) && fits(turn)) {
+            return Some(vec![turn]);
+        }
+        let beyond = self.turns.iter().filter(|turn| turn.parent == parent && failed(turn)).find_map(|turn| {
+            let mut steps = self.next(turn.number, fits)?;
+            steps.insert(0, turn);
+            Some(steps)
+        });
+        beyond.or_else(|| Some(vec![self.child(parent, fits)?]))
     }
 
     /// A turn after `parent`: the visible one before others, the newest before older ones.
@@ -266,6 +292,15 @@ impl Held {
         let earlier = std::iter::successors(self.turn(turn.parent), |turn| self.turn(turn.parent));
         before.iter().rev().zip(earlier).take_while(|(exchange, turn)| turn.is(exchange)).count()
     }
+}
+
+/// How far a client's history is known.
+#[derive(Default)]
+struct Descent {
+    /// The turns on the way, each with the revision to show if not the current one.
+    path: Vec<(u64, Option<u32>)>,
+    /// How many of the exchanges they are.
+    known: usize,
 }
 
 impl Outline {

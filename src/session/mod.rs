@@ -313,6 +313,8 @@ pub struct ReviseTurn {
     pub session: SessionId,
     /// What the client calls the parts of this try.
     pub ids: ClientIds,
+    /// What followed the question already: tool rounds of an earlier try.
+    pub then: Vec<Message>,
     /// What else changes with it.
     pub shift: Shift,
 }

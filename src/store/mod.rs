@@ -64,13 +64,8 @@ pub trait Store: Send + Sync + 'static {
     /// The newest turns of a session as outlines, superseded ones included, to find the place of a request.
     fn held(&self, scope: &Scope, session: SessionId, turns_max: usize) -> StoreFuture<'_, Held>;
 
-    /// Finds a conversation by what was said in it before `question`.
-    fn match_history(
-        &self,
-        scope: &Scope,
-        chain: Fingerprint,
-        question: Fingerprint,
-    ) -> StoreFuture<'_, Option<HistoryMatch>>;
+    /// Finds a conversation by what was said in it.
+    fn match_history(&self, scope: &Scope, trail: Trail) -> StoreFuture<'_, Option<HistoryMatch>>;
 
     /// Looks a turn up, whichever session it is in.
     fn turn(&self, scope: &Scope, id: TurnId) -> StoreFuture<'_, Option<Turn>>;
@@ -146,6 +141,17 @@ pub struct Revised {
     pub number: u64,
     /// When the turn was opened.
     pub created_at: Timestamp,
+}
+
+/// What a client tells of a conversation that it has no name for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Trail {
+    /// The chain of what was said before the question.
+    pub chain: Fingerprint,
+    /// The question.
+    pub question: Fingerprint,
+    /// Tool calls that it brings the results of: then only a turn that waits for one of them will do.
+    pub calls: Vec<String>,
 }
 
 /// A conversation that was found by what was said in it.

@@ -12,15 +12,15 @@ use tracing::{info, warn};
 use super::check;
 use super::{
     Expired, Expiry, HistoryMatch, Kept, Opened, Page, PageRequest, Recent, Revised, Stats, Store, StoreError,
-    StoreFuture,
+    StoreFuture, Trail,
 };
 use crate::clock::Clock;
 use crate::id::{SessionId, TurnId};
 use crate::message::Message;
 use crate::scope::Scope;
 use crate::session::{
-    AddedMessage, ClosedTurn, Fingerprint, Held, OpenTurn, ReviseTurn, Revision, Session, SessionPatch, SessionSeed,
-    Turn, TurnDraft, TurnStatus, newest,
+    AddedMessage, ClosedTurn, Held, OpenTurn, ReviseTurn, Revision, Session, SessionPatch, SessionSeed, Turn,
+    TurnDraft, TurnStatus, newest,
 };
 
 /// How much may wait.
@@ -377,13 +377,8 @@ impl<S: Store> Store for Waiting<S> {
         self.inner.held(scope, session, turns_max)
     }
 
-    fn match_history(
-        &self,
-        scope: &Scope,
-        chain: Fingerprint,
-        question: Fingerprint,
-    ) -> StoreFuture<'_, Option<HistoryMatch>> {
-        self.inner.match_history(scope, chain, question)
+    fn match_history(&self, scope: &Scope, trail: Trail) -> StoreFuture<'_, Option<HistoryMatch>> {
+        self.inner.match_history(scope, trail)
     }
 
     fn turn(&self, scope: &Scope, id: TurnId) -> StoreFuture<'_, Option<Turn>> {

@@ -6,13 +6,12 @@ use jiff::Timestamp;
 use recalld::id::{SessionId, TurnId};
 use recalld::scope::Scope;
 use recalld::session::{
-    AddedMessage, ClosedTurn, Fingerprint, Held, OpenTurn, ReviseTurn, Revision, Session, SessionPatch, SessionSeed,
-    Turn, TurnDraft,
+    AddedMessage, ClosedTurn, Held, OpenTurn, ReviseTurn, Revision, Session, SessionPatch, SessionSeed, Turn, TurnDraft,
 };
 use recalld::store::{
     Expired, Expiry, Kept, Opened, Page, PageRequest, Recent, Sqlite, Stats, Store, StoreError, StoreFuture,
 };
-use recalld::store::{HistoryMatch, Revised};
+use recalld::store::{HistoryMatch, Revised, Trail};
 
 /// SQLite, or whatever error it was told to fail with.
 pub(crate) struct Flaky {
@@ -104,13 +103,8 @@ impl Store for Flaky {
         self.inner.held(scope, session, turns_max)
     }
 
-    fn match_history(
-        &self,
-        scope: &Scope,
-        chain: Fingerprint,
-        question: Fingerprint,
-    ) -> StoreFuture<'_, Option<HistoryMatch>> {
-        self.inner.match_history(scope, chain, question)
+    fn match_history(&self, scope: &Scope, trail: Trail) -> StoreFuture<'_, Option<HistoryMatch>> {
+        self.inner.match_history(scope, trail)
     }
 
     fn turn(&self, scope: &Scope, id: TurnId) -> StoreFuture<'_, Option<Turn>> {

@@ -17,7 +17,7 @@ use recalld::lifecycle::ClockWatch;
 use recalld::memory::{Memory, Parts};
 use recalld::meter::Meters;
 use recalld::model::ChatModel;
-use recalld::model::relay::InProcess;
+use recalld::model::relay::{InProcess, Upstream};
 use recalld::model::scripted::Scripted;
 use recalld::session::Templates;
 use recalld::store::{Sqlite, Store, Waiting};
@@ -34,6 +34,7 @@ pub(crate) const SESSION: &str = "550e8400-e29b-41d4-a716-446655440000";
 pub(crate) struct Plan {
     settings: Settings,
     model: Option<Arc<dyn ChatModel>>,
+    upstream: Option<Arc<dyn Upstream>>,
     ids: Arc<dyn Ids>,
 }
 
@@ -48,6 +49,11 @@ impl Plan {
         self
     }
 
+    pub(crate) fn upstream(mut self, upstream: Arc<dyn Upstream>) -> Self {
+        self.upstream = Some(upstream);
+        self
+    }
+
     pub(crate) fn ids(mut self, ids: impl Ids) -> Self {
         self.ids = Arc::new(ids);
         self
@@ -56,9 +62,11 @@ impl Plan {
     pub(crate) fn open(self) -> House {
         let start: Timestamp = "2026-01-01T12:00:00Z".parse().expect("a time");
         let scripted = Arc::new(Scripted::default());
+        let model = self.model.unwrap_or_else(|| Arc::clone(&scripted) as _);
         let ground = Ground {
             folder: tempfile::tempdir().expect("a folder"),
-            model: self.model.unwrap_or_else(|| Arc::clone(&scripted) as _),
+            upstream: self.upstream.unwrap_or_else(|| Arc::new(InProcess(Arc::clone(&model)))),
+            model,
             ids: self.ids,
             settings: self.settings,
         };
@@ -71,6 +79,7 @@ struct Ground {
     folder: TempDir,
     settings: Settings,
     model: Arc<dyn ChatModel>,
+    upstream: Arc<dyn Upstream>,
     ids: Arc<dyn Ids>,
 }
 
@@ -88,7 +97,7 @@ pub(crate) struct House {
 
 impl House {
     pub(crate) fn plan() -> Plan {
-        Plan { settings: Settings::default(), model: None, ids: Arc::new(CountedIds::default()) }
+        Plan { settings: Settings::default(), model: None, upstream: None, ids: Arc::new(CountedIds::default()) }
     }
 
     pub(crate) fn open() -> Self {
@@ -103,7 +112,7 @@ impl House {
         let parts = Parts {
             store: Arc::clone(&store) as Arc<dyn Store>,
             model: Arc::clone(&ground.model),
-            upstream: Arc::new(InProcess(Arc::clone(&ground.model))),
+            upstream: Arc::clone(&ground.upstream),
             clock: Arc::clone(&clock) as _,
             ids: Arc::clone(&ground.ids),
             templates: Templates::default(),

@@ -4,17 +4,22 @@
 //! fails when told to), `process` (the real binary), then a file for each theme. A test names the
 //! requirement it proves.
 
+mod any_conversation;
 mod bad_input;
 mod chat;
 mod connections;
 mod flaky;
 mod guard;
+mod history;
 mod house;
 mod identity;
 mod lifecycle;
+mod openai;
 mod openapi;
+mod openwebui;
 mod process;
 mod properties;
 mod rest;
 mod restart;
 mod stream;
+mod upstream;

@@ -57,6 +57,7 @@ impl App {
             session,
             new_session: caller.new_session,
             alone: caller.alone,
+            resends_history: openwebui_chat(headers).is_some(),
             seed: seed(route, headers),
             body,
             ids: ClientIds {
@@ -123,8 +124,13 @@ fn seed(route: &Route, headers: &HeaderMap) -> SessionSeed {
         seed.ttl = Some(VISIT_TTL);
         seed.metadata.insert("visit".into(), name.as_str().into());
     }
-    if let Some(chat) = headers.get("x-openwebui-chat-id").and_then(|value| value.to_str().ok()) {
+    if let Some(chat) = openwebui_chat(headers) {
         seed.metadata.insert("openwebui_conversation_id".into(), chat.chars().take(256).collect::<String>().into());
     }
     seed
+}
+
+/// What Open WebUI calls the chat.
+fn openwebui_chat(headers: &HeaderMap) -> Option<&str> {
+    headers.get("x-openwebui-chat-id")?.to_str().ok().filter(|chat| !chat.trim().is_empty())
 }

@@ -32,7 +32,7 @@ const PASSED_ON: [&str; 5] = ["embeddings", "completions", "audio", "images", "m
 impl Route {
     /// Reads a path. A scope is recognised only before a known endpoint.
     pub(super) fn of(method: &Method, uri: &Uri) -> Result<Self, ApiError> {
-        let below = uri.path().trim_start_matches("/v1").trim_start_matches('/');
+        let below = uri.path().strip_prefix("/v1/").unwrap_or("");
         let plain = endpoint(method, below).map(|endpoint| (endpoint, below, Ok(PathScope::default())));
         let scoped = || {
             let (scope, rest) = below.split_once('/')?;
@@ -84,6 +84,8 @@ mod tests {
             Some((Endpoint::Chat, "acme", Some("visitor-1"), chat)),
         );
         check(Method::POST, "/v1/a%20b:x/chat/completions", Some((Endpoint::Chat, "a b", Some("x"), chat)));
+        check(Method::POST, "/v1/v1/chat/completions", Some((Endpoint::Chat, "v1", None, chat)));
+        check(Method::POST, "/v1/v1x/chat/completions", Some((Endpoint::Chat, "v1x", None, chat)));
         check(Method::GET, "/v1/acme/models?x=1", Some((Endpoint::Models, "acme", None, "models?x=1")));
         check(Method::POST, "/v1/audio/speech", Some((Endpoint::Other, "default", None, "audio/speech")));
     }
@@ -94,5 +96,6 @@ mod tests {
         check(Method::POST, "/v1/acme/files", None);
         check(Method::GET, "/v1/chat/completions", None);
         check(Method::POST, "/v1/acme:bad!/chat/completions", None);
+        check(Method::POST, "/v1//chat/completions", None);
     }
 }

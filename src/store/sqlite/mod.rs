@@ -28,14 +28,13 @@ use self::readers::Readers;
 use self::writer::Writer;
 use super::{
     Expired, Expiry, HistoryMatch, Kept, Opened, Page, PageRequest, Recent, Revised, Stats, Store, StoreError,
-    StoreFuture,
+    StoreFuture, Trail,
 };
 use crate::clock::Clock;
 use crate::id::{SessionId, TurnId};
 use crate::scope::Scope;
 use crate::session::{
-    AddedMessage, ClosedTurn, Fingerprint, Held, OpenTurn, ReviseTurn, Revision, Session, SessionPatch, SessionSeed,
-    Turn, TurnDraft,
+    AddedMessage, ClosedTurn, Held, OpenTurn, ReviseTurn, Revision, Session, SessionPatch, SessionSeed, Turn, TurnDraft,
 };
 
 /// The statements of opening and closing a turn, for measuring what the rest of the store costs.
@@ -181,14 +180,9 @@ impl Store for Sqlite {
         Box::pin(async move { self.readers.read_here(|db| place::held(db, &scope, session, turns_max)).await })
     }
 
-    fn match_history(
-        &self,
-        scope: &Scope,
-        chain: Fingerprint,
-        question: Fingerprint,
-    ) -> StoreFuture<'_, Option<HistoryMatch>> {
+    fn match_history(&self, scope: &Scope, trail: Trail) -> StoreFuture<'_, Option<HistoryMatch>> {
         let scope = scope.clone();
-        Box::pin(async move { self.readers.read_here(|db| place::match_history(db, &scope, chain, question)).await })
+        Box::pin(async move { self.readers.read_here(|db| place::match_history(db, &scope, &trail)).await })
     }
 
     fn turn(&self, scope: &Scope, id: TurnId) -> StoreFuture<'_, Option<Turn>> {

@@ -11,7 +11,7 @@ use crate::id::{SessionId, TurnId};
 use crate::message::Role;
 use crate::scope::Scope;
 use crate::session::{ClientIds, Fingerprint, Held, HistoryMode, Outline, Shift, Turn, TurnStatus, chained};
-use crate::store::{HistoryMatch, StoreError};
+use crate::store::{HistoryMatch, StoreError, Trail};
 
 /// What the client calls things, as stored.
 #[derive(Serialize, Deserialize)]
@@ -206,12 +206,10 @@ fn add_revisions(db: &Connection, session_key: i64, turns: &mut [(bool, Outline)
 
 /// Finds a conversation by what was said in it: one that ends there, else one whose last turn asks the same
 /// thing after it; the newest of several. Users without a name are looked for together.
-pub(super) fn match_history(
-    db: &Connection,
-    scope: &Scope,
-    chain: Fingerprint,
-    question: Fingerprint,
-) -> Result<Option<HistoryMatch>, StoreError> {
+pub(super) fn match_history(db: &Connection, scope: &Scope, trail: &Trail) -> Result<Option<HistoryMatch>, StoreError> {
+    if !trail.calls.is_empty() {
+        return waiting_for(db, scope, trail);
+    }
     let by = |condition: &str| {
         format!(
             "SELECT session.id, turn.number = (SELECT max(number) FROM turn AS last
@@ -228,7 +226,7 @@ pub(super) fn match_history(
         let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
         statement.query_row(values, read).optional().map_err(|error| meaning(&error))
     };
-    let (chain, question) = (chain.to_bytes(), question.to_bytes());
+    let (chain, question) = (trail.chain.to_bytes(), trail.question.to_bytes());
     let after = find(&by("place.chain = ?1"), &[&chain, &tenant, &user])?;
     if let Some((session, true)) = after {
         return Ok(Some(HistoryMatch::Continues(session)));
@@ -238,4 +236,31 @@ pub(super) fn match_history(
         return Ok(Some(HistoryMatch::Continues(session)));
     }
     Ok(after.or(again).map(|(session, _)| HistoryMatch::Forks(session)))
+}
+
+/// Most turns that are looked at for one that waits for certain tools.
+const WAITING_MAX: usize = 100;
+
+/// Finds the newest conversation that waits for the results of one of these calls.
+fn waiting_for(db: &Connection, scope: &Scope, trail: &Trail) -> Result<Option<HistoryMatch>, StoreError> {
+    let sql = "SELECT session.id, place.open_calls
+               FROM place JOIN turn ON turn.key = place.turn JOIN session ON session.key = turn.session
+               WHERE place.before = ?1 AND place.question = ?2 AND place.open_calls IS NOT NULL
+                 AND turn.superseded = 0 AND session.tenant = ?3
+                 AND (session.user = ?4 OR (?4 = '~' AND substr(session.user, 1, 1) = '~'))
+               ORDER BY turn.key DESC LIMIT ?5";
+    let (tenant, user) = (scope.tenant().as_str(), scope.user().as_str());
+    let values = params![trail.chain.to_bytes(), trail.question.to_bytes(), tenant, user, rows_max(WAITING_MAX)];
+    let read = || -> rusqlite::Result<Option<SessionId>> {
+        let mut statement = db.prepare_cached(sql)?;
+        let mut rows = statement.query(values)?;
+        while let Some(row) = rows.next()? {
+            let calls: Vec<String> = serde_json::from_str(&row.get::<_, String>(1)?).unwrap_or_default();
+            if calls.iter().any(|call| trail.calls.contains(call)) {
+                return Ok(Some(SessionId::from_uuid(uuid::Uuid::from_bytes(row.get(0)?))));
+            }
+        }
+        Ok(None)
+    };
+    read().map(|found| found.map(HistoryMatch::Continues)).map_err(|error| meaning(&error))
 }

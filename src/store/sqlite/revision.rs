@@ -29,6 +29,7 @@ pub(super) fn revise(db: &Connection, scope: &Scope, revise: ReviseTurn, now: i6
     }
     let next = last_attempt(db, key)?.max(current) + 1;
     turn.messages.truncate(1);
+    turn.messages.extend(revise.then);
     turn.status = TurnStatus::Pending;
     turn.metadata.shift_remove("reason");
     rewrite(db, key, &turn)?;
@@ -95,7 +96,9 @@ pub(super) fn activate(db: &Connection, session_key: i64, number: u64, wanted: u
 /// Makes a revision of what a turn says.
 pub(super) fn put_aside(db: &Connection, key: i64, attempt: u32, turn: &Turn, now: i64) -> Result<(), StoreError> {
     let messages = to_json(&turn.messages[1..].to_vec());
-    let status = turn.status.as_str();
+    // A try that was overtaken while it waited for tools will not hear from them.
+    let status = if turn.status == TurnStatus::Pending { TurnStatus::Partial } else { turn.status };
+    let status = status.as_str();
     let answer = turn.messages.iter().skip(1).rev().find(|message| message.role == Role::Assistant);
     let sql = "INSERT OR REPLACE INTO revision (turn, attempt, status, messages, answer, ids, created_at, checksum)
                VALUES (?1, ?2, ?3, ?4, ?5, (SELECT ids FROM place WHERE turn = ?1), ?6, ?7)";

@@ -118,6 +118,7 @@ pub(super) fn close(db: &Connection, scope: &Scope, closed: ClosedTurn, now: i64
     if !overtaken && turn.status != TurnStatus::Pending && !waits_for_tools {
         return Ok(Kept::OnDisk);
     }
+    let has_nothing = turn.status == TurnStatus::Failed;
     if overtaken {
         turn.messages.truncate(1);
     }
@@ -126,6 +127,9 @@ pub(super) fn close(db: &Connection, scope: &Scope, closed: ClosedTurn, now: i64
     turn.metadata.extend(closed.metadata);
     if overtaken {
         revision::put_aside(db, key, closed.attempt, &turn, now)?;
+        if has_nothing {
+            revision::restore(db, session_key, turn.number, key)?;
+        }
     } else {
         settle(db, session_key, key, &turn, now)?;
     }

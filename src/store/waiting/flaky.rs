@@ -132,13 +132,8 @@ impl Store for Flaky {
         self.inner.held(scope, session, turns_max)
     }
 
-    fn match_history(
-        &self,
-        scope: &Scope,
-        chain: Fingerprint,
-        question: Fingerprint,
-    ) -> StoreFuture<'_, Option<HistoryMatch>> {
-        self.inner.match_history(scope, chain, question)
+    fn match_history(&self, scope: &Scope, trail: Trail) -> StoreFuture<'_, Option<HistoryMatch>> {
+        self.inner.match_history(scope, trail)
     }
 
     fn turn(&self, scope: &Scope, id: TurnId) -> StoreFuture<'_, Option<Turn>> {

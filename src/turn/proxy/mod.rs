@@ -73,6 +73,8 @@ pub struct ProxyRequest {
     pub new_session: SessionId,
     /// Whether the user is known by nothing but the session.
     pub alone: bool,
+    /// Whether the client is one that always resends its whole history.
+    pub resends_history: bool,
     /// How the conversation came, if it is new.
     pub seed: SessionSeed,
     /// The body as the client sent it.

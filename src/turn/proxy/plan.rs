@@ -12,10 +12,10 @@ use crate::memory::SessionLock;
 use crate::message::{Message, Role};
 use crate::scope::Scope;
 use crate::session::{
-    Alignment, Asked, ClosedTurn, Fingerprint, Held, OpenTurn, Placement, ReviseTurn, SessionSeed, Shift, Step, Turn,
-    TurnDraft, TurnStatus, align,
+    Alignment, Asked, ClientIds, ClosedTurn, Fingerprint, Held, HistoryMode, OpenTurn, Placement, ReviseTurn,
+    SessionSeed, Shift, Step, Turn, TurnDraft, TurnStatus, align,
 };
-use crate::store::HistoryMatch;
+use crate::store::{HistoryMatch, Trail};
 use crate::turn::{Health, TurnError};
 
 /// Outlines read beyond those a client's list needs, for branches it has left.
@@ -90,7 +90,7 @@ impl Run {
         self.beginning = Fingerprint::beginning(who.tenant().as_str(), who.user().as_str());
         let (session, fork) = match request.session {
             Some(session) => (session, None),
-            None => self.by_history(asked, &who, request.new_session).await?,
+            None => self.by_history(asked, &who, new_session(request, asked, &who)).await,
         };
         if request.alone {
             self.scope = self.scope.alone_in(session);
@@ -105,29 +105,38 @@ impl Run {
                 Held::default()
             }
         };
+        let mut held = held;
+        if request.resends_history && held.mode == HistoryMode::Server {
+            held.mode = HistoryMode::Client;
+        }
         Ok(Found { session, fork, held, lock })
     }
 
-    async fn by_history(
-        &self,
-        asked: &Asked,
-        who: &Scope,
-        new: SessionId,
-    ) -> Result<(SessionId, Option<SessionId>), TurnError> {
-        if !asked.carries_answers() && !asked.marked_as_retry {
-            return Ok((new, None));
+    async fn by_history(&self, asked: &Asked, who: &Scope, new: SessionId) -> (SessionId, Option<SessionId>) {
+        if !asked.tool_results.is_empty()
+            && let Some(HistoryMatch::Continues(session)) = self.on_trail(asked, who, asked.tool_results.clone()).await
+        {
+            return (session, None);
         }
-        let chain = asked.chain(self.beginning);
-        let found = self.memory.parts.store.match_history(who, chain, asked.question).await;
-        Ok(match found {
-            Ok(Some(HistoryMatch::Continues(session))) => (session, None),
-            Ok(Some(HistoryMatch::Forks(session))) => (new, Some(session)),
-            Ok(None) => (new, None),
+        if !asked.carries_answers() && !asked.marked_as_retry {
+            return (new, None);
+        }
+        match self.on_trail(asked, who, Vec::new()).await {
+            Some(HistoryMatch::Continues(session)) => (session, None),
+            Some(HistoryMatch::Forks(session)) if asked.carries_answers() => (new, Some(session)),
+            _ => (new, None),
+        }
+    }
+
+    async fn on_trail(&self, asked: &Asked, who: &Scope, calls: Vec<String>) -> Option<HistoryMatch> {
+        let trail = Trail { chain: asked.chain(self.beginning), question: asked.question, calls };
+        match self.memory.parts.store.match_history(who, trail).await {
+            Ok(found) => found,
             Err(error) => {
                 self.report(None, "match_history", &error);
-                (new, None)
+                None
             }
-        })
+        }
     }
 
     /// A request that was made before: its answer, once there is one. An answer that never came whole is
@@ -143,6 +152,9 @@ impl Run {
             return Err(TurnError::KeyReused);
         }
         for _ in 0..JOIN_TRIES {
+            if self.client_left() {
+                return Err(TurnError::Stopping);
+            }
             match self.memory.parts.store.turn(&self.scope, id).await? {
                 Some(turn) if turn.status == TurnStatus::Complete || awaits_tools(&turn) => return Ok(Ok(turn)),
                 Some(turn) if turn.status == TurnStatus::Pending => tokio::time::sleep(JOIN_EVERY).await,
@@ -217,7 +229,8 @@ impl Run {
                 Write::Open(Box::new(open), found.lock)
             }
             Step::Revise(id) | Step::Repeat(id) => {
-                Write::Revise(ReviseTurn { id, session, ids: asked.ids, shift }, found.lock)
+                let then = asked.open.into_iter().skip(1).collect();
+                Write::Revise(ReviseTurn { id, session, ids: asked.ids, shift, then }, found.lock)
             }
             Step::Continue(id) => {
                 let attempt = found.held.turns.iter().find(|turn| turn.id == id).map_or(0, |turn| turn.attempt);
@@ -264,6 +277,15 @@ impl Run {
         let (id, session) = (self.memory.parts.ids.turn(now), found.session);
         OpenTurn { id, session, seed, question, metadata: trace(laid), asked_at: None, place: placement }
     }
+}
+
+/// The id of a conversation that begins here. A request with a name of its own begins the same conversation
+/// however often it is sent. People without a name must also ask the same thing: names are easily guessed.
+fn new_session(request: &ProxyRequest, asked: &Asked, who: &Scope) -> SessionId {
+    let ClientIds { question, answer, key } = &request.ids;
+    let Some(name) = question.as_ref().or(answer.as_ref()).or(key.as_ref()) else { return request.new_session };
+    let said = if request.alone { format!("{:?}", asked.question) } else { String::new() };
+    SessionId::begun_by(who.tenant().as_str(), who.user().as_str(), &[name.as_str(), &said].join("\0"))
 }
 
 /// What was laid before the model, kept beside the turn.

@@ -93,6 +93,11 @@ impl Run {
         }
     }
 
+    /// Whether nobody waits for the answer any more.
+    pub(super) fn client_left(&self) -> bool {
+        self.out.is_closed()
+    }
+
     /// Gives an answer again.
     async fn repeat(&self, request: &ProxyRequest, turn: &Turn, head: HeadSender) {
         let stream = wants_stream(request);
