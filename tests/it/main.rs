@@ -4,6 +4,8 @@
 //! fails when told to), `process` (the real binary), then a file for each theme. A test names the
 //! requirement it proves.
 
+#![allow(clippy::print_stdout, reason = "a test that is skipped or measures says so")]
+
 mod any_conversation;
 mod bad_input;
 mod chat;

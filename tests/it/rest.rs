@@ -274,7 +274,18 @@ async fn stats_count() {
     let stats = house.get("/api/v1/stats").send().await.expect(200);
     assert_eq!(
         keys(&stats),
-        ["sessions", "turns", "data_bytes", "waiting_turns", "model", "version", "uptime_seconds"]
+        [
+            "sessions",
+            "turns",
+            "data_bytes",
+            "waiting_turns",
+            "chat_requests",
+            "without_session",
+            "without_user",
+            "model",
+            "version",
+            "uptime_seconds"
+        ]
     );
     assert_eq!((&stats["sessions"], &stats["turns"], &stats["model"]), (&json!(2), &json!(2), &json!("scripted")));
     let stats = house.get("/api/v1/stats?user_id=nobody").send().await.expect(200);

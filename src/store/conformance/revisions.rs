@@ -7,10 +7,11 @@ use jiff::Timestamp;
 use super::talk::{Talk, assistant, tool_call, user};
 use crate::id::TurnId;
 use crate::session::{ClientIds, ClosedTurn, Fingerprint, OpenTurn, Placement, ReviseTurn, Shift, TurnStatus, chained};
-use crate::store::{HistoryMatch, PageRequest, Store, StoreError};
+use crate::store::{HistoryMatch, PageRequest, Store, StoreError, Trail};
 
 async fn revise(talk: &Talk, id: TurnId) -> u32 {
-    let revise = ReviseTurn { id, session: talk.session, ids: ClientIds::default(), shift: Shift::default() };
+    let revise =
+        ReviseTurn { id, session: talk.session, ids: ClientIds::default(), shift: Shift::default(), then: Vec::new() };
     talk.store.revise_turn(&talk.scope, revise).await.expect("another try begins").attempt
 }
 
@@ -98,7 +99,9 @@ pub async fn a_conversation_is_found_by_its_history(store: Arc<dyn Store>) {
     let print = |message| Fingerprint::of(&message);
     let beginning = Fingerprint::beginning(talk.scope.tenant().as_str(), talk.scope.user().as_str());
     let after_a = chained(beginning, print(user("a")), Some(print(assistant("1"))));
-    let find = |scope, chain, question: &str| store.match_history(scope, chain, print(user(question)));
+    let find = |scope, chain, question: &str| {
+        store.match_history(scope, Trail { chain, question: print(user(question)), calls: Vec::new() })
+    };
     let continues = Some(HistoryMatch::Continues(talk.session));
     assert_eq!(find(&talk.scope, after_a, "b").await.expect("a look"), continues);
     assert_eq!(find(&talk.scope, beginning, "a").await.expect("a look"), continues, "the same question again");
@@ -129,7 +132,8 @@ pub async fn a_foreign_turn_cannot_be_revised(store: Arc<dyn Store>) {
     let talk = Talk::new(&store);
     let id = talk.exchange("how?", "so").await;
     let stranger = talk.of("acme", "bob");
-    let revise = ReviseTurn { id, session: talk.session, ids: ClientIds::default(), shift: Shift::default() };
+    let revise =
+        ReviseTurn { id, session: talk.session, ids: ClientIds::default(), shift: Shift::default(), then: Vec::new() };
     let refused = store.revise_turn(&stranger.scope, revise).await;
     assert!(matches!(refused, Err(StoreError::UnknownTurn(_))), "{refused:?}");
     assert_eq!(store.turn(&stranger.scope, id).await.expect("a look"), None);
