@@ -27,17 +27,17 @@ def binary():
 
 
 class Server:
-    """A server on `r.db` in a folder, answering by itself."""
+    """A server on `r.db` in a folder, answering by itself unless another upstream is given."""
 
-    def __init__(self, folder, **settings):
-        self.folder, self.settings = folder, settings
+    def __init__(self, folder, upstream="builtin", **settings):
+        self.folder, self.upstream, self.settings = folder, upstream, settings
         self.process, self.port = None, None
 
     def start(self):
         """Starts, and waits until it says where it listens."""
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("RECALLD_", "OPENAI_"))}
         environment |= {f"RECALLD_{name.upper()}": str(value) for name, value in self.settings.items()}
-        arguments = [binary(), "serve", "--listen", "127.0.0.1:0", "--data", "r.db", "--upstream", "builtin"]
+        arguments = [binary(), "serve", "--listen", "127.0.0.1:0", "--data", "r.db", "--upstream", self.upstream]
         self.process = subprocess.Popen(arguments, cwd=self.folder, env=environment, stdin=subprocess.DEVNULL,
                                         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         said = []
