@@ -19,6 +19,7 @@ pub mod concurrency;
 pub mod content;
 pub mod expiry;
 pub mod lifecycle;
+pub mod revisions;
 pub mod sessions;
 mod talk;
 pub mod turns;
@@ -67,6 +68,10 @@ macro_rules! conformance {
             lifecycle::a_fresh_store_answers,
             lifecycle::abandoned_turns_fail,
             lifecycle::a_closed_store_says_so,
+            revisions::an_overtaken_answer_is_kept,
+            revisions::a_failed_try_hides_no_answer,
+            revisions::tool_rounds_outlive_a_failed_try,
+            revisions::results_of_tools_find_who_waits_for_them,
             sessions::a_new_session_is_found,
             sessions::creating_twice_keeps_the_first,
             sessions::an_unknown_session_is_none,
@@ -113,6 +118,7 @@ mod tests {
             ("content", include_str!("content.rs")),
             ("expiry", include_str!("expiry.rs")),
             ("lifecycle", include_str!("lifecycle.rs")),
+            ("revisions", include_str!("revisions.rs")),
             ("sessions", include_str!("sessions.rs")),
             ("turns", include_str!("turns.rs")),
         ];
