@@ -1,6 +1,7 @@
 //! Requests captured from a real Open WebUI, sent again. They are not part of this repository: without the file
 //! beside the project this is skipped.
 
+use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -25,7 +26,7 @@ struct Captured {
 fn captured(run: &str) -> Vec<Captured> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data/openwebui_requests.jsonl");
     let Ok(text) = std::fs::read_to_string(&path) else {
-        println!("skipped: there is no {}", path.display());
+        let _ = writeln!(std::io::stderr(), "skipped: there is no {}", path.display());
         return Vec::new();
     };
     let read = |line: &str| -> Value { serde_json::from_str(line).expect("JSON") };

@@ -49,7 +49,7 @@ fn for_all_moving<S: Strategy>(
 }
 
 /// A hundred cases, or more by `PROPTEST_CASES`.
-fn cases() -> u32 {
+pub(crate) fn cases() -> u32 {
     let asked = std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok());
     asked.unwrap_or(100).max(100)
 }

@@ -22,6 +22,7 @@ pub mod lifecycle;
 pub mod revisions;
 pub mod sessions;
 mod talk;
+pub mod tries;
 pub mod turns;
 
 use talk::Talk;
@@ -69,8 +70,6 @@ macro_rules! conformance {
             lifecycle::abandoned_turns_fail,
             lifecycle::a_closed_store_says_so,
             revisions::another_answer_is_a_revision,
-            revisions::a_failed_try_leaves_the_old_answer,
-            revisions::an_overtaken_try_is_kept,
             revisions::an_older_answer_can_return,
             revisions::superseded_turns_are_hidden_and_kept,
             revisions::a_conversation_is_found_by_its_history,
@@ -87,6 +86,10 @@ macro_rules! conformance {
             sessions::deleting_counts_the_turns,
             sessions::a_deleted_session_begins_anew,
             sessions::stats_count_what_one_user_has,
+            tries::an_overtaken_answer_is_kept,
+            tries::a_failed_try_hides_no_answer,
+            tries::tool_rounds_outlive_a_failed_try,
+            tries::results_of_tools_find_who_waits_for_them,
             turns::opening_makes_the_session,
             turns::opening_twice_is_one_turn,
             turns::numbers_are_gapless_over_all_states,
@@ -124,6 +127,7 @@ mod tests {
             ("lifecycle", include_str!("lifecycle.rs")),
             ("revisions", include_str!("revisions.rs")),
             ("sessions", include_str!("sessions.rs")),
+            ("tries", include_str!("tries.rs")),
             ("turns", include_str!("turns.rs")),
         ];
         for (room, text) in rooms {

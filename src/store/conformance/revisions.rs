@@ -40,26 +40,6 @@ pub async fn another_answer_is_a_revision(store: Arc<dyn Store>) {
     assert_eq!(talk.turns().await.len(), 1);
 }
 
-/// A try that comes to nothing costs nothing.
-pub async fn a_failed_try_leaves_the_old_answer(store: Arc<dyn Store>) {
-    let talk = Talk::new(&store);
-    let id = talk.exchange("how?", "so").await;
-    let attempt = revise(&talk, id).await;
-    end(&talk, id, attempt, TurnStatus::Failed, "").await;
-    assert_eq!(answers(&talk, id).await.0, Some("so".into()));
-    assert_eq!(talk.turns().await[0].status, TurnStatus::Complete);
-}
-
-/// Two answers that are written at the same time are both kept.
-pub async fn an_overtaken_try_is_kept(store: Arc<dyn Store>) {
-    let talk = Talk::new(&store);
-    let id = talk.ask("how?").await;
-    let second = revise(&talk, id).await;
-    end(&talk, id, second, TurnStatus::Complete, "second").await;
-    end(&talk, id, 0, TurnStatus::Complete, "first").await;
-    assert_eq!(answers(&talk, id).await, (Some("second".into()), vec!["first".into()]));
-}
-
 /// An older answer can be shown again; the two change places.
 pub async fn an_older_answer_can_return(store: Arc<dyn Store>) {
     let talk = Talk::new(&store);

@@ -24,7 +24,9 @@ pub(super) fn revise(db: &Connection, scope: &Scope, revise: ReviseTurn, now: i6
     let key = row.key;
     let mut turn = row.turn(revise.session)?;
     let current = attempt(db, key)?;
-    if turn.status != TurnStatus::Pending {
+    // The tool rounds of a failed try go on in the next one.
+    let goes_on = turn.status == TurnStatus::Failed && (2..=1 + revise.then.len()).contains(&turn.messages.len());
+    if turn.status != TurnStatus::Pending && !goes_on {
         put_aside(db, key, current, &turn, now)?;
     }
     let next = last_attempt(db, key)?.max(current) + 1;
