@@ -31,9 +31,10 @@ use utoipa_axum::routes;
 
 use self::identity::Rules;
 use self::measure::Measures;
-use crate::config::Settings;
+use crate::config::{Aliases, Passthrough, Settings};
 use crate::lifecycle::ClockWatch;
 use crate::memory::Memory;
+use crate::turn::proxy::Mode;
 
 /// What the doors need.
 #[derive(Clone)]
@@ -49,6 +50,9 @@ struct Doors {
     waiting: Box<dyn Fn() -> usize + Send + Sync>,
     measures: Measures,
     models: openai::ModelCache,
+    aliases: Aliases,
+    pass_all: bool,
+    mode: Mode,
     started: Instant,
     listen: std::net::SocketAddr,
     api_key: Option<String>,
@@ -71,6 +75,9 @@ impl App {
             waiting: Box::new(waiting),
             measures: Measures::default(),
             models: openai::ModelCache::default(),
+            aliases: settings.model_aliases.clone(),
+            pass_all: settings.passthrough == Passthrough::All,
+            mode: settings.mode,
             started: Instant::now(),
             listen: settings.listen,
             api_key: settings.api_key().map(str::to_owned),

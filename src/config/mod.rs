@@ -8,7 +8,7 @@ mod load;
 mod value;
 
 pub use load::{ConfigError, Loaded, Origin, file_in_use, load};
-pub use value::{HeaderNames, Secret};
+pub use value::{Aliases, HeaderNames, Secret};
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::memory::{InjectInto, MemorySettings, WindowAs};
 use crate::period::{Period, Ttl};
 use crate::store::WaitingBounds;
+use crate::turn::proxy::Mode;
 
 /// The commented file with every setting and its default; a test keeps it in step.
 pub const SAMPLE: &str = include_str!("../../recalld.sample.toml");
@@ -39,6 +40,8 @@ pub struct Settings {
     pub upstream_reply_timeout: Period,
     pub upstream_idle_timeout: Period,
     pub upstream_retries_max: u32,
+    pub model_aliases: Aliases,
+    pub passthrough: Passthrough,
 
     pub api_key: String,
     pub require_session_header: bool,
@@ -50,6 +53,7 @@ pub struct Settings {
     #[serde(skip)]
     pub openwebui_jwt_secret: Option<Secret>,
 
+    pub mode: Mode,
     pub context_messages: usize,
     pub model_tokens_max: usize,
     pub answer_tokens: usize,
@@ -85,6 +89,16 @@ pub enum LogFormat {
     Json,
 }
 
+/// Which requests under `/v1` are passed on that are no conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Passthrough {
+    /// Embeddings, completions, audio, images, moderations.
+    Listed,
+    /// Everything. Files and batches at the provider are then shared by all tenants.
+    All,
+}
+
 /// Whose memory a request without a user belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -112,6 +126,8 @@ impl Default for Settings {
             upstream_reply_timeout: Period::seconds(120),
             upstream_idle_timeout: Period::seconds(60),
             upstream_retries_max: 2,
+            model_aliases: Aliases::default(),
+            passthrough: Passthrough::Listed,
             api_key: String::new(),
             require_session_header: false,
             unidentified: Unidentified::Auto,
@@ -119,6 +135,7 @@ impl Default for Settings {
             session_headers: HeaderNames::known(&["X-Session-ID", "X-OpenWebUI-Chat-Id", "X-Conversation-Id"]),
             openwebui_jwt_secret_env: String::new(),
             openwebui_jwt_secret: None,
+            mode: Mode::Active,
             context_messages: memory.context_messages,
             model_tokens_max: memory.model_tokens_max,
             answer_tokens: memory.answer_tokens,

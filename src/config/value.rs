@@ -45,6 +45,41 @@ impl From<HeaderNames> for Vec<String> {
     }
 }
 
+/// Names of our own for the upstream's models, each written `alias=model`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(try_from = "Vec<String>", into = "Vec<String>")]
+pub struct Aliases(Vec<(String, String)>);
+
+impl Aliases {
+    /// The aliases and the models they stand for.
+    pub fn pairs(&self) -> &[(String, String)] {
+        &self.0
+    }
+
+    /// The model that an alias stands for.
+    pub fn model(&self, alias: &str) -> Option<&str> {
+        self.0.iter().find(|(name, _)| name == alias).map(|(_, model)| model.as_str())
+    }
+}
+
+impl TryFrom<Vec<String>> for Aliases {
+    type Error = String;
+
+    fn try_from(written: Vec<String>) -> Result<Self, String> {
+        let pair = |text: &String| match text.split_once('=').map(|(name, model)| (name.trim(), model.trim())) {
+            Some((name, model)) if !name.is_empty() && !model.is_empty() => Ok((name.to_owned(), model.to_owned())),
+            _ => Err(format!("`{text}` is not `alias=model`")),
+        };
+        written.iter().map(pair).collect::<Result<_, _>>().map(Self)
+    }
+}
+
+impl From<Aliases> for Vec<String> {
+    fn from(aliases: Aliases) -> Self {
+        aliases.0.into_iter().map(|(name, model)| format!("{name}={model}")).collect()
+    }
+}
+
 /// Something that must not be shown, and is not.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Box<str>);

@@ -17,6 +17,7 @@ mod house;
 mod identity;
 mod lifecycle;
 mod openai;
+mod openai_settings;
 mod openapi;
 mod openwebui;
 mod process;

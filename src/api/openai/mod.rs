@@ -59,7 +59,7 @@ pub(super) async fn list_models(state: State<App>, request: Request) -> Result<R
 
 /// Everything under `/v1`.
 pub(super) async fn any(State(app): State<App>, request: Request) -> Result<Response, ApiError> {
-    let route = Route::of(request.method(), request.uri())?;
+    let route = Route::of(request.method(), request.uri(), app.doors.pass_all)?;
     match route.endpoint {
         Endpoint::Chat => app.complete(route, request).await,
         Endpoint::Models => app.models(request).await,
@@ -82,8 +82,8 @@ impl App {
 
     /// Nothing is remembered of it, so it goes on byte for byte, unless there is something in it for us alone.
     async fn leave_no_trace(&self, asked: Asked, bytes: Bytes) -> Result<Response, ApiError> {
-        let Asked { request, task, .. } = asked;
-        let body = if request.is_plain() { bytes } else { request.onward() };
+        let Asked { request, task, as_it_came, .. } = asked;
+        let body = if as_it_came { bytes } else { request.onward() };
         let relayed = self.memory.pass(Passed { body, ..request.passed }).await?;
         let pieces = relayed.body.map(|piece| piece.map_err(|error| std::io::Error::other(error.to_string())));
         let mut response = respond(relayed.status, relayed.headers, Body::from_stream(pieces));

@@ -8,10 +8,12 @@ use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use futures_util::StreamExt;
+use serde_json::{Value, json};
 
 use super::respond;
 use crate::api::App;
 use crate::api::error::ApiError;
+use crate::config::Aliases;
 use crate::model::relay::{Passed, Relayed, onward};
 
 /// How long a list is believed.
@@ -47,11 +49,23 @@ impl App {
         let relayed = self.memory.pass(passed).await?;
         let (status, headers) = (relayed.status, relayed.headers.clone());
         let list = collect(relayed).await?;
+        let list = if status.is_success() { with_aliases(list, &self.doors.aliases) } else { list };
         if status.is_success() && ours {
             self.doors.models.keep(list.clone());
         }
         Ok(respond(status, headers, Body::from(list)))
     }
+}
+
+/// The upstream's list and our own names for what is in it.
+fn with_aliases(list: Bytes, aliases: &Aliases) -> Bytes {
+    let parsed = if aliases.pairs().is_empty() { None } else { serde_json::from_slice::<Value>(&list).ok() };
+    let Some(mut all) = parsed else { return list };
+    if let Some(models) = all.get_mut("data").and_then(Value::as_array_mut) {
+        let entry = |alias: &str| json!({"id": alias, "object": "model", "created": 0, "owned_by": "recalld"});
+        models.extend(aliases.pairs().iter().map(|(alias, _)| entry(alias)));
+    }
+    Bytes::from(all.to_string())
 }
 
 async fn collect(mut relayed: Relayed) -> Result<Bytes, ApiError> {

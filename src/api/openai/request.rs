@@ -27,6 +27,8 @@ pub(super) struct Asked {
     pub(super) request: ProxyRequest,
     /// Whether it is a client's errand, which leaves no trace.
     pub(super) task: bool,
+    /// Whether it may go on byte for byte.
+    pub(super) as_it_came: bool,
 }
 
 impl App {
@@ -36,9 +38,10 @@ impl App {
             return Err(ApiError::bad_request("invalid_body", "Invalid body", "the body must be a JSON object"));
         };
         check(&body)?;
+        let (body, renamed) = self.with_model(body);
         let caller = self.caller(headers, &route.scope, &body)?;
         let task = is_task(&caller, &body);
-        let mode = if task { Mode::Off } else { mode_of(&caller, &body)? };
+        let mode = if task { Mode::Off } else { mode_of(&caller, &body, self.doors.mode)? };
         if mode != Mode::Off {
             self.count(&caller);
         }
@@ -69,11 +72,20 @@ impl App {
             mode,
             passed,
         };
-        Ok(Asked { scope: caller.scope, request, task })
+        let as_it_came = request.is_plain() && !renamed;
+        Ok(Asked { scope: caller.scope, request, task, as_it_came })
     }
 }
 
 impl App {
+    /// The body with the model that its alias stands for, and whether it was one.
+    fn with_model(&self, mut body: Map<String, Value>) -> (Map<String, Value>, bool) {
+        let named = body.get("model").and_then(Value::as_str).and_then(|name| self.doors.aliases.model(name));
+        let Some(model) = named.map(str::to_owned) else { return (body, false) };
+        body.insert("model".into(), model.into());
+        (body, true)
+    }
+
     /// Counts who names what: a client that names nothing should be told how to.
     fn count(&self, caller: &Caller) {
         let meters = self.memory.meters();
@@ -104,7 +116,7 @@ fn is_task(caller: &Caller, body: &Map<String, Value>) -> bool {
 }
 
 /// A temporary chat leaves no trace; else the header, the body's `memory.mode`, `store: false`, the usual.
-fn mode_of(caller: &Caller, body: &Map<String, Value>) -> Result<Mode, ApiError> {
+fn mode_of(caller: &Caller, body: &Map<String, Value>, usual: Mode) -> Result<Mode, ApiError> {
     if caller.session == SessionChoice::Temporary {
         return Ok(Mode::Off);
     }
@@ -114,7 +126,7 @@ fn mode_of(caller: &Caller, body: &Map<String, Value>) -> Result<Mode, ApiError>
     if let Some(word) = body.get("memory").and_then(|memory| memory.get("mode")).and_then(Value::as_str) {
         return mode(word);
     }
-    Ok(if body.get("store") == Some(&Value::Bool(false)) { Mode::Read } else { Mode::Active })
+    Ok(if body.get("store") == Some(&Value::Bool(false)) { usual.without_recording() } else { usual })
 }
 
 fn seed(route: &Route, headers: &HeaderMap) -> SessionSeed {

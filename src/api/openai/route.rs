@@ -30,15 +30,18 @@ pub(super) struct Route {
 const PASSED_ON: [&str; 5] = ["embeddings", "completions", "audio", "images", "moderations"];
 
 impl Route {
-    /// Reads a path. A scope is recognised only before a known endpoint.
-    pub(super) fn of(method: &Method, uri: &Uri) -> Result<Self, ApiError> {
+    /// Reads a path. A scope is recognised only before a known endpoint. What is not known goes on all the same
+    /// when `pass_all` is set.
+    pub(super) fn of(method: &Method, uri: &Uri, pass_all: bool) -> Result<Self, ApiError> {
         let below = uri.path().strip_prefix("/v1/").unwrap_or("");
         let plain = endpoint(method, below).map(|endpoint| (endpoint, below, Ok(PathScope::default())));
         let scoped = || {
             let (scope, rest) = below.split_once('/')?;
             endpoint(method, rest).map(|endpoint| (endpoint, rest, path_scope(scope)))
         };
-        let Some((endpoint, rest, scope)) = plain.or_else(scoped) else { return Err(unknown(below)) };
+        let other = || pass_all.then(|| (Endpoint::Other, below, Ok(PathScope::default())));
+        let found = plain.or_else(scoped).or_else(other);
+        let Some((endpoint, rest, scope)) = found else { return Err(unknown(below)) };
         let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
         Ok(Self { endpoint, scope: scope?, path: format!("{rest}{query}") })
     }
@@ -66,7 +69,7 @@ mod tests {
 
     #[track_caller]
     fn check(method: Method, uri: &str, expected: Option<(Endpoint, &str, Option<&str>, &str)>) {
-        let found = Route::of(&method, &uri.parse().expect("a URI")).ok();
+        let found = Route::of(&method, &uri.parse().expect("a URI"), false).ok();
         let shown = found.as_ref().map(|route| {
             (route.endpoint, route.scope.tenant.as_str(), route.scope.ephemeral.as_deref(), route.path.as_str())
         });
@@ -93,6 +96,8 @@ mod tests {
     #[test]
     fn what_is_not_known_is_not_found() {
         check(Method::POST, "/v1/files", None);
+        let all = Route::of(&Method::POST, &"/v1/files".parse().expect("a URI"), true).expect("all is passed on");
+        assert_eq!((all.endpoint, all.path.as_str()), (Endpoint::Other, "files"));
         check(Method::POST, "/v1/acme/files", None);
         check(Method::GET, "/v1/chat/completions", None);
         check(Method::POST, "/v1/acme:bad!/chat/completions", None);

@@ -30,7 +30,8 @@ use crate::session::{ClientIds, SessionSeed};
 const PIECES_MAX: usize = 64;
 
 /// How much of the memory a request uses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Mode {
     /// Lay before the model what is remembered, and remember.
     #[default]
@@ -53,6 +54,11 @@ impl Mode {
             "off" => Self::Off,
             _ => return None,
         })
+    }
+
+    /// The same, remembering nothing.
+    pub fn without_recording(self) -> Self {
+        if self.injects() { Self::Read } else { Self::Off }
     }
 
     fn records(self) -> bool {
