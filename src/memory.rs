@@ -153,6 +153,11 @@ impl Memory {
         lock.lock_owned().await
     }
 
+    /// How many turns are under way.
+    pub fn running_turns(&self) -> usize {
+        TURNS_MAX as usize - self.running.available_permits()
+    }
+
     /// Passes a request on that is no conversation.
     pub async fn pass(&self, request: Passed) -> Result<Relayed, ModelError> {
         self.parts.upstream.pass(request).await
@@ -174,7 +179,7 @@ impl Memory {
         let running = Arc::clone(&self.running);
         let all = running.acquire_many(TURNS_MAX);
         if tokio::time::timeout(patience, all).await.is_err() {
-            let left = TURNS_MAX as usize - self.running.available_permits();
+            let left = self.running_turns();
             warn!(turns = left, "{left} turns are still under way and will be marked failed at the next start");
         }
         self.parts.store.close().await

@@ -38,6 +38,15 @@ impl Histogram {
     }
 }
 
+/// What is true at the moment.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Gauges {
+    /// Turns that wait for the disk.
+    pub(super) waiting: usize,
+    /// Turns that are under way.
+    pub(super) running: usize,
+}
+
 /// Times every request until its head is answered.
 pub(super) async fn measure(State(app): State<App>, request: Request, next: Next) -> Response {
     let started = Instant::now();
@@ -57,14 +66,17 @@ impl Measures {
     }
 
     /// Everything, as text.
-    pub(super) fn render(&self, meters: &Meters, waiting: usize) -> String {
+    pub(super) fn render(&self, meters: &Meters, gauges: Gauges) -> String {
         let mut text = String::new();
         for (name, help, value) in counters(meters) {
             let _ = writeln!(text, "# HELP recalld_{name}_total {help}\n# TYPE recalld_{name}_total counter");
             let _ = writeln!(text, "recalld_{name}_total {value}");
         }
+        let Gauges { waiting, running } = gauges;
         let _ = writeln!(text, "# HELP recalld_waiting_turns Turns that wait in memory for the disk.");
         let _ = writeln!(text, "# TYPE recalld_waiting_turns gauge\nrecalld_waiting_turns {waiting}");
+        let _ = writeln!(text, "# HELP recalld_running_turns Turns that are under way.");
+        let _ = writeln!(text, "# TYPE recalld_running_turns gauge\nrecalld_running_turns {running}");
         let _ = writeln!(text, "# HELP recalld_request_seconds Time until the head of the answer.");
         let _ = writeln!(text, "# TYPE recalld_request_seconds histogram");
         let requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner).clone();
