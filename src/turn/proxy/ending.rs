@@ -1,10 +1,13 @@
 //! What was said, as the ending of a turn.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::id::{SessionId, TurnId};
 use crate::message::Message;
+use crate::model::ModelError;
 use crate::model::relay::{Choice, Said};
 use crate::session::{ClosedTurn, TurnStatus};
 use crate::turn::notes;
@@ -16,15 +19,28 @@ pub(super) enum Outcome {
     Ended,
     /// The client left.
     ClientGone,
+    /// The upstream fell silent.
+    Silent(Duration),
     /// The upstream refused or broke, in its words or ours.
     Broke(String),
 }
 
 impl Outcome {
+    /// What a client is told when nothing of the answer has left yet.
+    pub(super) fn error(&self, whole: bool) -> Option<ModelError> {
+        match self {
+            Self::Silent(patience) => Some(ModelError::Silent(*patience)),
+            Self::Broke(reason) if whole => Some(ModelError::Unreadable(reason.clone())),
+            Self::Broke(reason) => Some(ModelError::BrokeOff(reason.clone())),
+            Self::Ended | Self::ClientGone => None,
+        }
+    }
+
     fn reason(&self, said: &Said) -> Option<String> {
         match self {
             Self::Ended => said.error.clone(),
             Self::ClientGone => Some("the client left before the answer was complete".into()),
+            Self::Silent(patience) => Some(ModelError::Silent(*patience).to_string()),
             Self::Broke(reason) => Some(reason.clone()),
         }
     }

@@ -242,6 +242,7 @@ impl Run {
             let forward = match piece {
                 Some(Ok(bytes)) => tee.feed(&bytes),
                 Some(Err(_)) | None if tee.is_complete() => return Outcome::Ended,
+                Some(Err(ModelError::Silent(patience))) => return Outcome::Silent(patience),
                 Some(Err(error)) => return Outcome::Broke(error.to_string()),
                 None => return Outcome::Ended,
             };
@@ -263,19 +264,23 @@ impl Run {
     }
 
     async fn end_whole(&self, body: Bytes, outcome: &Outcome, mut reply: Reply<'_>) {
-        match outcome {
-            Outcome::Broke(reason) => reply.fail(TurnError::Model(ModelError::Unreadable(reason.clone()))),
-            _ => drop(reply.send(body).await),
+        match outcome.error(true) {
+            Some(error) => reply.fail(TurnError::Model(error)),
+            None => drop(reply.send(body).await),
         }
     }
 
     /// Ends a stream properly, whatever happened: the last event, a word about what went wrong, `[DONE]`.
     async fn end_events(&self, rest: Bytes, outcome: &Outcome, on_disk: bool, mut reply: Reply<'_>) {
-        if let Outcome::Broke(reason) = outcome {
+        if let Some(broke) = outcome.error(false) {
             if reply.is_unsent() && rest.is_empty() {
-                return reply.fail(TurnError::Model(ModelError::BrokeOff(reason.clone())));
+                return reply.fail(TurnError::Model(broke));
             }
             reply.send(rest).await;
+            let reason = match outcome {
+                Outcome::Broke(reason) => reason.clone(),
+                _ => broke.to_string(),
+            };
             let error = json!({"error": {"message": reason, "type": "upstream_error", "param": null, "code": "model_broke_off"}});
             reply.send(Bytes::from(format!("data: {error}\n\n"))).await;
         } else {
