@@ -200,6 +200,16 @@ impl Turn {
         self.messages.iter().filter(|message| message.is_spoken()).count()
     }
 
+    /// Tool calls in it that have no result.
+    pub fn open_calls(&self) -> Vec<String> {
+        let raw = |message: &Message, field: &str| message.raw.as_ref()?.get(field).cloned();
+        let id = |call: &Value| call.get("id")?.as_str().map(str::to_owned);
+        let called = self.messages.iter().filter_map(|message| raw(message, "tool_calls"));
+        let called = called.flat_map(|calls| calls.as_array().into_iter().flatten().filter_map(id).collect::<Vec<_>>());
+        let results: Vec<Value> = self.messages.iter().filter_map(|message| raw(message, "tool_call_id")).collect();
+        called.filter(|call| results.iter().all(|result| result.as_str() != Some(call))).collect()
+    }
+
     /// The messages with their ids.
     pub fn identified(&self) -> impl Iterator<Item = (MessageId, &Message)> {
         self.messages.iter().enumerate().map(|(n, message)| (self.id.message(n as u16), message))

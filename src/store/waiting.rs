@@ -16,11 +16,11 @@ use super::{
 };
 use crate::clock::Clock;
 use crate::id::{SessionId, TurnId};
-use crate::message::Message;
-use crate::scope::Scope;
+use crate::message::{Message, Role};
+use crate::scope::{Scope, User};
 use crate::session::{
-    AddedMessage, ClosedTurn, Held, OpenTurn, ReviseTurn, Revision, Session, SessionPatch, SessionSeed, Turn,
-    TurnDraft, TurnStatus, newest,
+    AddedMessage, ClosedTurn, Fingerprint, Held, OpenTurn, Outline, ReviseTurn, Revision, Session, SessionPatch,
+    SessionSeed, Turn, TurnDraft, TurnStatus, chained, newest,
 };
 
 /// How much may wait.
@@ -80,11 +80,61 @@ impl WaitingTurn {
         turn
     }
 
-    /// Takes the ending, unless there is one.
+    /// Takes the ending, unless there is one. A turn that waits for its tools goes on.
     fn end(&mut self, closed: ClosedTurn) {
-        if self.closed.is_none() {
-            self.bytes += closed.messages.iter().map(bytes_of).sum::<usize>();
-            self.closed = Some(closed);
+        let bytes = closed.messages.iter().map(bytes_of).sum::<usize>();
+        match &mut self.closed {
+            Some(so_far) if so_far.status == TurnStatus::Pending => {
+                so_far.status = closed.status;
+                so_far.messages.extend(closed.messages);
+                so_far.metadata.extend(closed.metadata);
+                so_far.others = closed.others;
+            }
+            Some(_) => return,
+            None => self.closed = Some(closed),
+        }
+        self.bytes += bytes;
+    }
+
+    /// The turn as it will be stored, as far as it has come.
+    fn turn(&self, number: u64) -> Option<Turn> {
+        let question = self.question(number)?;
+        Some(self.ended(question.clone()).unwrap_or(question))
+    }
+
+    /// The turn as an outline, and the number after it. The question must wait here.
+    fn outline(&self, last: u64) -> Option<Outline> {
+        let (open, _) = self.open.as_ref()?;
+        let number = last + 1 + open.place.imported.len() as u64;
+        let turn = self.turn(number)?;
+        let answer = turn.messages.iter().skip(1).rev().find(|message| message.role == Role::Assistant);
+        Some(Outline {
+            id: self.id,
+            number,
+            parent: open.place.parent.unwrap_or(last),
+            visible: true,
+            status: turn.status,
+            question: Fingerprint::of(turn.question()),
+            answer: answer.map(Fingerprint::of),
+            revisions: Vec::new(),
+            ids: open.place.ids.clone(),
+            open_calls: turn.open_calls(),
+            attempt: 0,
+        })
+    }
+
+    /// Whether the conversation goes on, or is asked again, where this turn stands.
+    fn follows(&self, trail: &Trail) -> bool {
+        let Some((open, turn)) = self.open.as_ref().map(|(open, _)| open).zip(self.turn(1)) else { return false };
+        let question = Fingerprint::of(turn.question());
+        let answer = turn.answer().map(Fingerprint::of);
+        let Some(before) = open.place.before else { return false };
+        let calls = turn.open_calls();
+        match trail.calls.is_empty() {
+            true => {
+                chained(before, question, answer) == trail.chain || (before, question) == (trail.chain, trail.question)
+            }
+            false => trail.calls.iter().any(|call| calls.contains(call)),
         }
     }
 
@@ -92,7 +142,8 @@ impl WaitingTurn {
     fn question(&self, number: u64) -> Option<Turn> {
         let (open, created_at) = self.open.as_ref()?;
         let (id, session, created_at) = (self.id, self.session, *created_at);
-        let messages = vec![Message { created_at, ..open.question.clone() }];
+        let mut messages = vec![Message { created_at, ..open.question.clone() }];
+        messages.extend(open.place.then.iter().cloned());
         let (status, metadata) = (TurnStatus::Pending, open.metadata.clone());
         Some(Turn { id, session, number, status, messages, metadata, created_at, superseded: false })
     }
@@ -168,9 +219,13 @@ impl<S: Store> Waiting<S> {
     /// Takes the front turn out, unless its ending came while its question was being written.
     fn forget_written(&self, written: &WaitingTurn) {
         let mut queue = self.queue();
-        let ended_meanwhile = |front: &WaitingTurn| written.closed.is_none() && front.closed.is_some();
-        if queue.front().is_some_and(|front| front.id == written.id && !ended_meanwhile(front)) {
-            queue.pop_front();
+        let Some(front) = queue.front_mut().filter(|front| front.id == written.id) else { return };
+        let messages = |turn: &WaitingTurn| turn.closed.as_ref().map_or(0, |closed| closed.messages.len());
+        let (before, ended_meanwhile) = (messages(written), written.closed != front.closed);
+        match &mut front.closed {
+            // What is written of it is not written again.
+            Some(closed) if ended_meanwhile => drop(closed.messages.drain(..before)),
+            _ => drop(queue.pop_front()),
         }
     }
 
@@ -180,6 +235,10 @@ impl<S: Store> Waiting<S> {
 
     fn is_waiting(&self, scope: &Scope, session: SessionId) -> bool {
         self.queue().iter().any(|turn| turn.belongs_to(scope, session))
+    }
+
+    fn waiting_in(&self, scope: &Scope, session: SessionId) -> Vec<WaitingTurn> {
+        self.queue().iter().filter(|turn| turn.belongs_to(scope, session)).cloned().collect()
     }
 
     /// What waits was said before what is added now, and gets its number first if the disk is back.
@@ -289,10 +348,7 @@ impl<S: Store> Store for Waiting<S> {
     fn last_turns(&self, scope: &Scope, session: SessionId, messages_max: usize) -> StoreFuture<'_, Recent> {
         let scope = scope.clone();
         Box::pin(async move {
-            let waiting: Vec<WaitingTurn> = {
-                let queue = self.queue();
-                queue.iter().filter(|turn| turn.belongs_to(&scope, session)).cloned().collect()
-            };
+            let waiting = self.waiting_in(&scope, session);
             let mut recent = self.inner.last_turns(&scope, session, messages_max).await?;
             let mut ended = self.ended(&scope, &waiting, &recent.turns).await;
             // A turn that was written between the two looks is not shown twice.
@@ -374,15 +430,42 @@ impl<S: Store> Store for Waiting<S> {
     }
 
     fn held(&self, scope: &Scope, session: SessionId, turns_max: usize) -> StoreFuture<'_, Held> {
-        self.inner.held(scope, session, turns_max)
+        let scope = scope.clone();
+        Box::pin(async move {
+            let waiting = self.waiting_in(&scope, session);
+            let mut held = self.inner.held(&scope, session, turns_max).await?;
+            for turn in &waiting {
+                let last = held.turns.last().map_or(0, |last| last.number);
+                let known = held.turns.iter().any(|known| known.id == turn.id);
+                held.turns.extend(turn.outline(last).filter(|_| !known));
+                held.mode = turn.open.as_ref().and_then(|(open, _)| open.place.shift.mode).unwrap_or(held.mode);
+            }
+            Ok(held)
+        })
     }
 
     fn match_history(&self, scope: &Scope, trail: Trail) -> StoreFuture<'_, Option<HistoryMatch>> {
-        self.inner.match_history(scope, trail)
+        let unnamed = scope.user().as_str() == User::UNNAMED;
+        let owns = |turn: &WaitingTurn| {
+            let user = turn.scope.user().as_str();
+            let same_user = if unnamed { user.starts_with(User::UNNAMED) } else { user == scope.user().as_str() };
+            same_user && turn.scope.tenant() == scope.tenant()
+        };
+        let waits = self.queue().iter().rev().find(|turn| owns(turn) && turn.follows(&trail)).map(|turn| turn.session);
+        let scope = scope.clone();
+        Box::pin(async move {
+            match waits {
+                Some(session) => Ok(Some(HistoryMatch::Continues(session))),
+                None => self.inner.match_history(&scope, trail).await,
+            }
+        })
     }
 
     fn turn(&self, scope: &Scope, id: TurnId) -> StoreFuture<'_, Option<Turn>> {
-        self.inner.turn(scope, id)
+        let waits =
+            self.queue().iter().find(|turn| turn.id == id && turn.scope == *scope).and_then(|turn| turn.turn(1));
+        let scope = scope.clone();
+        Box::pin(async move { Ok(self.inner.turn(&scope, id).await?.or(waits)) })
     }
 
     fn revisions(&self, scope: &Scope, id: TurnId) -> StoreFuture<'_, Option<Vec<Revision>>> {

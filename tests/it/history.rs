@@ -392,3 +392,21 @@ async fn open_webui_keeps_its_own_history_from_the_start() {
     with(&house, &["A"], &chat).await;
     assert_eq!(shown(&house, SESSION).await, "A/answer 3");
 }
+
+/// P4: while the disk is full a client goes on resending its history, with and without a name for it; when there
+/// is room again everything is there once.
+#[tokio::test]
+async fn a_full_disk_makes_nothing_twice() {
+    let (house, _) = open();
+    house.flaky.fail(Some(recalld::store::StoreError::Full("no space left".into())));
+    ask(&house, &["a"]).await;
+    ask(&house, &["a", "answer 1", "b"]).await;
+    ask(&house, &["a", "answer 1", "B"]).await;
+    let unnamed_chat = unnamed(&house, &["x"]).await;
+    assert_eq!(unnamed(&house, &["x", "answer 4", "y"]).await, unnamed_chat);
+    house.flaky.fail(None);
+    assert_eq!(house.store.flush().await, 0);
+    assert_eq!(shown(&house, SESSION).await, "a/answer 1/B/answer 3");
+    assert_eq!(shown(&house, &unnamed_chat).await, "x/answer 4/y/answer 5");
+    assert_eq!(sessions(&house).await.len(), 2);
+}

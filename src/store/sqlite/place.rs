@@ -89,20 +89,10 @@ impl Prints {
         let question = Fingerprint::of(turn.question());
         let answer = turn.messages.iter().skip(1).rev().find(|message| message.role == Role::Assistant);
         let answer = answer.map(Fingerprint::of);
-        let calls = open_calls(turn);
+        let calls = turn.open_calls();
         let chain = before.filter(|_| calls.is_empty()).map(|before| chained(before, question, answer));
         Self { question, answer, chain, open_calls: (!calls.is_empty()).then(|| to_json(&calls)) }
     }
-}
-
-/// Tool calls of a turn that have no result in it.
-fn open_calls(turn: &Turn) -> Vec<String> {
-    let raw = |message: &crate::message::Message, field: &str| message.raw.as_ref()?.get(field).cloned();
-    let id = |call: &serde_json::Value| call.get("id")?.as_str().map(str::to_owned);
-    let called = turn.messages.iter().filter_map(|message| raw(message, "tool_calls"));
-    let called = called.flat_map(|calls| calls.as_array().into_iter().flatten().filter_map(id).collect::<Vec<_>>());
-    let results: Vec<_> = turn.messages.iter().filter_map(|message| raw(message, "tool_call_id")).collect();
-    called.filter(|call| results.iter().all(|result| result.as_str() != Some(call))).collect()
 }
 
 /// The number of the visible branch's last turn, and the chain after it.

@@ -344,6 +344,44 @@ async fn what_is_added_later_stands_after_what_waited() {
     assert_eq!(chat.stored().await, ["1 first complete", "2 second partial"]);
 }
 
+/// A client that resends its history finds what waits, so that nothing is taken over a second time.
+#[tokio::test]
+async fn what_waits_is_found_by_clients_that_resend_it() {
+    let chat = Chat::new();
+    chat.exchange("zero").await;
+    chat.disk_full(true);
+    chat.exchange("one").await;
+    chat.exchange("two").await;
+    let held = chat.store.held(&chat.scope, chat.session, 9).await.expect("reading goes on");
+    let tree: Vec<_> = held.turns.iter().map(|turn| (turn.number, turn.parent, turn.answer.is_some())).collect();
+    assert_eq!(tree, [(1, 0, true), (2, 1, true), (3, 2, true)]);
+    chat.disk_full(false);
+    assert_eq!(chat.store.flush().await, 0);
+    let stored = chat.store.held(&chat.scope, chat.session, 9).await.expect("reading goes on");
+    assert_eq!(stored, held, "what was foreseen is what came");
+}
+
+/// Tool rounds of a turn that waits are kept whole and once.
+#[tokio::test]
+async fn tool_rounds_wait_with_their_turn() {
+    let chat = Chat::new();
+    chat.disk_full(true);
+    let (id, _) = chat.ask("weather?").await;
+    let call = json!({"role": "assistant", "content": null, "tool_calls": [{"id": "c1"}]});
+    let result = json!({"role": "tool", "tool_call_id": "c1", "content": "21"});
+    for wire in [call, result] {
+        let messages = vec![Message::from_wire(wire, Timestamp::UNIX_EPOCH).expect("a message")];
+        let (session, status, metadata) = (chat.session, TurnStatus::Pending, Map::new());
+        let so_far = ClosedTurn { id, session, status, messages, metadata, attempt: 0, others: Vec::new() };
+        assert_eq!(chat.store.close_turn(&chat.scope, so_far).await.expect("it waits"), Kept::Waiting);
+    }
+    assert_eq!(chat.close(id, TurnStatus::Complete, "21 °C").await.expect("it waits"), Kept::Waiting);
+    chat.disk_full(false);
+    assert_eq!(chat.store.flush().await, 0);
+    let turn = chat.store.turn(&chat.scope, id).await.expect("reading goes on").expect("the turn");
+    assert_eq!((turn.status, turn.messages.len()), (TurnStatus::Complete, 4));
+}
+
 #[tokio::test]
 async fn deleting_a_session_drops_what_waits_for_it() {
     let (chat, other) = (Chat::new(), Chat::new());

@@ -55,6 +55,8 @@ struct Found {
     session: SessionId,
     /// The conversation it left at an earlier point.
     fork: Option<SessionId>,
+    /// Whether what is held could be read; if not, nothing of the client's history is taken for new.
+    known: bool,
     held: Held,
     lock: SessionLock,
 }
@@ -97,19 +99,19 @@ impl Run {
         }
         let lock = self.memory.lock_session(&self.scope, session).await;
         let outlines = (2 * asked.exchanges.len() + OUTLINES_SPARE).min(OUTLINES_MAX);
-        let held = match self.memory.parts.store.held(&self.scope, session, outlines).await {
-            Ok(held) => held,
+        let (held, known) = match self.memory.parts.store.held(&self.scope, session, outlines).await {
+            Ok(held) => (held, true),
             Err(error) => {
                 // Without what is held the question is appended: that loses nothing.
                 self.report(None, "read_history", &error);
-                Held::default()
+                (Held::default(), false)
             }
         };
         let mut held = held;
         if request.resends_history && held.mode == HistoryMode::Server {
             held.mode = HistoryMode::Client;
         }
-        Ok(Found { session, fork, held, lock })
+        Ok(Found { session, fork, known, held, lock })
     }
 
     async fn by_history(&self, asked: &Asked, who: &Scope, new: SessionId) -> (SessionId, Option<SessionId>) {
@@ -224,7 +226,7 @@ impl Run {
         let session = found.session;
         match alignment.step {
             Step::Append { parent, import } => {
-                let import = if found.fork.is_some() { asked.exchanges.len() } else { import };
+                let import = if found.fork.is_some() || !found.known { asked.exchanges.len() } else { import };
                 let open = self.open(request, asked, &found, parent, import, shift, laid);
                 Write::Open(Box::new(open), found.lock)
             }
@@ -268,8 +270,14 @@ impl Run {
         let imported = imported.map(draft).collect();
         let mut open = asked.open.into_iter();
         let question = open.next().expect("a request that asks nothing was passed on already");
-        let placement =
-            Placement { parent: Some(parent), imported, then: open.collect(), shift, ids: asked.ids, before };
+        let placement = Placement {
+            parent: found.known.then_some(parent),
+            imported,
+            then: open.collect(),
+            shift,
+            ids: asked.ids,
+            before,
+        };
         let mut seed: SessionSeed = request.seed.clone();
         if let Some(fork) = found.fork {
             seed.metadata.insert("forked_from".into(), fork.to_string().into());

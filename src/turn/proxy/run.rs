@@ -150,8 +150,8 @@ impl Run {
                 Some(which)
             }
             Ok(None) => None,
-            Err(error) if error.may_pass() => {
-                // Another answer to a question that is on disk already: it is given, and not kept.
+            Err(error) if error.may_pass() || matches!(error, StoreError::UnknownTurn(_)) => {
+                // Another answer to a question that is held already, perhaps not yet on disk: it is given, and not kept.
                 self.report(None, "revise_turn", &error);
                 health = Health::Degraded;
                 None
