@@ -1,15 +1,16 @@
 //! The built-in answerer: what recalld says when no language model is connected.
 //!
-//! It answers from the conversation alone: it quotes what was said before that shares the most
-//! telling words with the question, or says plainly that there is nothing. The same conversation
-//! always gets the same answer, and every answer says who is speaking.
+//! It answers from the conversation and from what was recalled of others: it quotes what was said before that
+//! shares the most telling words with the question, with its date and session when it was said elsewhere, or says
+//! plainly that there is nothing. The same prompt always gets the same answer, and every answer says who is speaking.
 //!
-//! Reading order: [`Builtin`], `find` (what of the conversation helps), `phrase` (saying so in English
-//! or Dutch), then `words`.
+//! Reading order: [`Builtin`], `find` (what of the conversation helps), `evidence` (what was recalled), `phrase`
+//! (saying so in English or Dutch), then `words`.
 //!
 //! **Invariant:** nothing is invented. Between its fixed sentences stand only quotes, and never quotes
 //! of its own earlier answers.
 
+mod evidence;
 mod phrase;
 mod words;
 
@@ -20,7 +21,8 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::{ChatModel, Ending, ModelFuture, Piece, Pieces, Prompt};
-use crate::message::{Message, Role};
+use crate::message::{Message, Role, block};
+use evidence::{Remembered, Source};
 use phrase::Language;
 use words::{content_words, points_back};
 
@@ -74,6 +76,8 @@ struct Said {
     text: String,
     /// What it is about.
     words: BTreeSet<String>,
+    /// Where it was said, if not in this conversation.
+    source: Option<Source>,
 }
 
 impl Said {
@@ -96,8 +100,10 @@ fn conversation(messages: &[Value]) -> (Vec<Said>, String) {
     let read = |wire: &Value| Message::from_wire(wire.clone(), Timestamp::UNIX_EPOCH);
     let mut messages: Vec<Message> = messages.iter().filter_map(read).collect();
     let last = messages.iter().rposition(|message| message.role == Role::User);
-    let question = last.map(|at| messages.drain(at..).next().map_or(String::new(), |question| question.text));
-    let mut earlier: Vec<Said> = Vec::new();
+    // What was recalled lies in the question or in the system prompt.
+    let mut earlier: Vec<Said> = messages.iter().flat_map(|message| recalled(&message.text)).collect();
+    let question = last.and_then(|at| messages.drain(at..).next());
+    let question = question.map(|question| block::without_block(&question.text).to_owned());
     for message in messages {
         let own = message.role == Role::Assistant && phrase::is_own(&message.text);
         if own || message.text.trim().is_empty() || !matches!(message.role, Role::User | Role::Assistant) {
@@ -108,9 +114,20 @@ fn conversation(messages: &[Value]) -> (Vec<Said>, String) {
         if let (Role::Assistant, Some(asked)) = (message.role, earlier.last().filter(|said| said.is_question())) {
             words.extend(asked.words.iter().cloned());
         }
-        earlier.push(Said { by: message.role, text: message.text, words });
+        earlier.push(Said { by: message.role, text: message.text, words, source: None });
     }
     (earlier, question.unwrap_or_default())
+}
+
+/// What was recalled and is not our own earlier words.
+fn recalled(text: &str) -> Vec<Said> {
+    let lines = evidence::remembered(text).into_iter();
+    let told = lines.filter(|line| !(line.by == Role::Assistant && phrase::is_own(line.text)));
+    let said = |line: Remembered<'_>| {
+        let words = content_words(line.text);
+        Said { by: line.by, text: line.text.to_owned(), words, source: line.source }
+    };
+    told.map(said).collect()
 }
 
 /// What of the conversation helps with a question.
@@ -167,7 +184,8 @@ fn weight(word: &str, earlier: &[Said]) -> f64 {
 
 /// What the conversation was last about: the last thing the user said that stands on its own.
 fn subject(earlier: &[Said]) -> Option<&Said> {
-    let by_user = || earlier.iter().rev().filter(|said| said.by == Role::User);
+    let here = |said: &&Said| said.by == Role::User && said.source.is_none();
+    let by_user = || earlier.iter().rev().filter(here);
     by_user().find(|said| !said.words.is_empty() && !points_back(&said.text)).or_else(|| by_user().next())
 }
 
@@ -263,6 +281,28 @@ mod tests {
     fn what_was_said_last_wins_and_two_are_told_in_order() {
         let talk = "user: I live in Lisbon.\n user: I like tea.\n user: I live in Porto now.";
         check(talk, "Where do I live?", "“I live in Lisbon.” You also said: “I live in Porto now.”");
+    }
+
+    #[test]
+    fn what_was_recalled_is_quoted_with_its_date_and_session() {
+        let recalled = block::block(
+            "## Relevant past\n- 2026-01-01 (550e8400) User: I live in Lisbon.\n\
+             - 2026-01-02 (aaaaaaaa) Ann: My cat is called Tom.\n- 2026-01-03 (aaaaaaaa) Assistant: Earlier you said: “I",
+        );
+        let ask = |question: &str| format!("{recalled}{question}");
+        check("", &ask("Where do I live?"), "On 2026-01-01 (session 550e8400) you said: “I live in Lisbon.”");
+        check("", &ask("How is the cat called?"), "On 2026-01-02 (session aaaaaaaa) Ann said: “My cat is called Tom.”");
+        check("", &ask("Who painted the Night Watch?"), "I find nothing about that earlier");
+        check(
+            "user: I live in Porto now.",
+            &ask("Where do I live?"),
+            "“I live in Lisbon.” You also said: “I live in Porto now.”",
+        );
+        let dutch = block::block("- 2026-01-01 (550e8400) User: Ik woon in Utrecht.");
+        check("", &format!("{dutch}Waar woon ik?"), "Op 2026-01-01 (sessie 550e8400) zei je: “Ik woon in Utrecht.”");
+        let system = json!({ "role": "system", "content": format!("Be kind.\n\n{}", recalled.trim_end()) });
+        let told = answer(&[system, json!({ "role": "user", "content": "Where do I live?" })]);
+        assert!(told.contains("“I live in Lisbon.”"), "{told}");
     }
 
     #[test]

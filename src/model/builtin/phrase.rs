@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use crate::language;
 
 use super::words::content_words;
-use super::{Finding, Said};
+use super::{Finding, Said, Source};
 use crate::message::Role;
 
 /// How much of a message is quoted.
@@ -20,6 +20,12 @@ pub(super) struct Language {
     also_said: &'static str,
     also_asked: &'static str,
     also_answered: &'static str,
+    /// Where something was said, and how it goes on.
+    elsewhere: &'static str,
+    elsewhere_said: &'static str,
+    elsewhere_asked: &'static str,
+    elsewhere_answered: &'static str,
+    elsewhere_named: &'static str,
     continues_said: &'static str,
     continues_asked: &'static str,
     unanswered: &'static str,
@@ -36,10 +42,15 @@ const ENGLISH: Language = Language {
     also_said: "You also said:",
     also_asked: "You also asked:",
     also_answered: "Another answer was:",
+    elsewhere: "On {day} (session {session})",
+    elsewhere_said: "you said:",
+    elsewhere_asked: "you asked:",
+    elsewhere_answered: "the answer was:",
+    elsewhere_named: "{name} said:",
     continues_said: "This continues what you said before:",
     continues_asked: "This continues what you asked before:",
     unanswered: "The conversation does not hold the answer yet.",
-    nothing: "I find nothing about that earlier in this conversation.",
+    nothing: "I find nothing about that earlier, in this conversation or another.",
     empty: "Nothing is remembered from before this message.",
     closing: "I am recalld's built-in answerer: no language model is connected. \
         Connect one with `recalld serve --upstream URL`.",
@@ -52,18 +63,23 @@ const DUTCH: Language = Language {
     also_said: "Ook zei je:",
     also_asked: "Ook vroeg je:",
     also_answered: "Een ander antwoord was:",
+    elsewhere: "Op {day} (sessie {session})",
+    elsewhere_said: "zei je:",
+    elsewhere_asked: "vroeg je:",
+    elsewhere_answered: "was het antwoord:",
+    elsewhere_named: "zei {name}:",
     continues_said: "Dit gaat verder op wat je eerder zei:",
     continues_asked: "Dit gaat verder op wat je eerder vroeg:",
     unanswered: "Het antwoord staat nog niet in dit gesprek.",
-    nothing: "Daarover vind ik niets eerder in dit gesprek.",
+    nothing: "Daarover vind ik niets eerder, in dit gesprek of een ander.",
     empty: "Van vóór dit bericht is niets onthouden.",
     closing: "Ik ben de ingebouwde beantwoorder van recalld: er is geen taalmodel verbonden. \
         Verbind er een met `recalld serve --upstream URL`.",
 };
 
-/// Whether a text is one of our own answers.
+/// Whether a text is one of our own answers, or the beginning of one.
 pub(super) fn is_own(text: &str) -> bool {
-    [ENGLISH, DUTCH].iter().any(|language| text.contains(language.closing))
+    [ENGLISH, DUTCH].iter().any(|language| text.contains(language.closing) || language.begins(text))
 }
 
 impl Language {
@@ -89,6 +105,33 @@ impl Language {
         format!("{found}\n\n{}", self.closing)
     }
 
+    /// Whether a text begins as our answers do. What is recalled of them may have lost its end.
+    fn begins(&self, text: &str) -> bool {
+        let quoting = [self.said, self.asked, self.answered, self.continues_said, self.continues_asked];
+        let (before, after) = self.elsewhere.split_once("{day}").unwrap_or_default();
+        let session = after.split('{').next().unwrap_or_default();
+        let quotes_dated = |text: &str| {
+            let rest =
+                text.strip_prefix(before).map(|rest| rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == '-'));
+            rest.is_some_and(|rest| rest.starts_with(session))
+        };
+        quoting.iter().any(|opening| text.starts_with(&format!("{opening} “")))
+            || [self.nothing, self.empty].iter().any(|whole| text.starts_with(whole))
+            || quotes_dated(text)
+    }
+
+    /// Where and by whom something was said in another conversation.
+    fn elsewhere(&self, said: &Said, source: &Source) -> String {
+        let place = self.elsewhere.replace("{day}", &source.day).replace("{session}", &source.session);
+        let by = match (&source.name, said.by) {
+            (Some(name), _) => self.elsewhere_named.replace("{name}", name),
+            (None, Role::User) if said.is_question() => self.elsewhere_asked.to_owned(),
+            (None, Role::User) => self.elsewhere_said.to_owned(),
+            _ => self.elsewhere_answered.to_owned(),
+        };
+        format!("{place} {by}")
+    }
+
     fn quotes(&self, quotes: &[&Said], question: &str) -> String {
         let opening = |at: usize, said: &Said| match (at, said.by) {
             (0, Role::User) if said.is_question() => self.asked,
@@ -97,6 +140,10 @@ impl Language {
             (_, Role::User) if said.is_question() => self.also_asked,
             (_, Role::User) => self.also_said,
             _ => self.also_answered,
+        };
+        let opening = |at: usize, said: &Said| match &said.source {
+            Some(source) => self.elsewhere(said, source),
+            None => opening(at, said).to_owned(),
         };
         let sentence = |(at, said): (usize, &&Said)| format!("{} {}", opening(at, said), quote(&said.text, question));
         quotes.iter().enumerate().map(sentence).collect::<Vec<_>>().join(" ")

@@ -65,7 +65,7 @@ impl Body {
         }))
     }
 
-    async fn all(mut self) -> Result<Vec<u8>, ModelError> {
+    pub(super) async fn all(mut self) -> Result<Vec<u8>, ModelError> {
         let mut all = Vec::new();
         while let Some(chunk) = self.chunk().await? {
             if all.len() + chunk.len() > ANSWER_BYTES_MAX {

@@ -1,7 +1,8 @@
 //! A model behind any OpenAI-compatible server: OpenAI, Ollama, vLLM, llama.cpp, a gateway.
 //!
 //! Reading order: the settings here, `send` (one question, asked again while that can help and `budget`
-//! allows), `hear` (what came back, whole or piece by piece), `pass` (a client's own request, passed on).
+//! allows), `hear` (what came back, whole or piece by piece), `pass` (a client's own request, passed on), `post` (other
+//! questions than chat).
 //!
 //! **Invariant:** the key goes to the configured host and nowhere else: redirects are not followed,
 //! and neither `Debug` nor an error shows it.
@@ -10,6 +11,7 @@ mod budget;
 mod hear;
 mod list;
 mod pass;
+mod post;
 mod send;
 
 use std::fmt;

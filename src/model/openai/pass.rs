@@ -42,7 +42,7 @@ impl OpenAi {
     }
 
     /// Where a path below the base URL leads. Steps upwards would leave what was configured.
-    fn url_below(&self, path: &str) -> Result<Uri, ModelError> {
+    pub(super) fn url_below(&self, path: &str) -> Result<Uri, ModelError> {
         let path = path.trim_start_matches('/');
         let steps = path.split('?').next().unwrap_or(path).to_ascii_lowercase().replace("%2e", ".");
         let is_below = steps.split(['/', '\\']).all(|step| step != "..");
