@@ -1,4 +1,24 @@
-//! Which language a text is in, among those that are of use.
+//! Languages: which one a text is in, and what its words are.
+//!
+//! Two questions are answered here. [`detect`] chooses among many languages, to find a template.
+//! [`tongue`] chooses among the five that recall reads ([`Tongue`]), from as little as a short question.
+//!
+//! Reading order: `words` (text to words), `vocabulary` (what single words are; one table per language),
+//! `term` (a word as search knows it), `phrase` (patterns over words), `tongue`.
+//!
+//! **Invariant:** everything here is a plain function of text; the tables are compiled in.
+
+mod phrase;
+mod term;
+mod tongue;
+mod vocabulary;
+mod words;
+
+pub use phrase::{Phrase, Phrases};
+pub use term::term;
+pub use tongue::{Tongue, tongue};
+pub use vocabulary::{is_first_person, is_number_word, is_stop, is_time_word, month, month_or_short, number, weekday};
+pub use words::{Spans, WORD_CHARS_MAX, Word, spans, words};
 
 use whatlang::{Detector, Lang};
 
