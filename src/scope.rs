@@ -2,7 +2,8 @@
 //!
 //! **Invariant:** a [`Scope`] is built where a caller has been authenticated (`api/identity.rs`), or
 //! by the program that owns the data (the CLI, a program that embeds the library). `tests/tidy.rs`
-//! keeps the list of places.
+//! keeps the list of places. Work that follows on what is kept, for nobody in particular, takes the scope
+//! from beside it ([`Scope::as_stored`]).
 
 use std::fmt;
 
@@ -109,6 +110,11 @@ impl Scope {
     /// The memory of one user of one tenant.
     pub fn new(tenant: Tenant, user: User) -> Self {
         Self { tenant, user }
+    }
+
+    /// Whose memory something in the store is. Only the store knows.
+    pub(crate) fn as_stored(tenant: &str, user: &str) -> Self {
+        Self { tenant: Tenant(tenant.into()), user: User(user.into()) }
     }
 
     /// The memory of a user who is known by nothing but this session.

@@ -17,6 +17,20 @@ impl Fitted<'_> {
     pub fn messages_in_context(&self) -> usize {
         self.messages.iter().filter(|message| message.is_spoken()).count()
     }
+
+    /// How many more tokens fit beside these and what must be there, at most `wanted`.
+    pub fn room(&self, fixed: &[&str], limit: usize, wanted: usize) -> usize {
+        let overhead = tokens::MESSAGE_OVERHEAD * (self.messages.len() + fixed.len());
+        let sum = |count: fn(&str) -> usize| -> usize {
+            let messages = self.messages.iter().map(|message| count(&cost_text(message)));
+            messages.chain(fixed.iter().map(|text| count(text))).sum::<usize>() + overhead
+        };
+        // As in `fit`: counting is for when the bound does not settle it.
+        if sum(tokens::at_most) + wanted <= limit {
+            return wanted;
+        }
+        limit.saturating_sub(sum(tokens::count)).min(wanted)
+    }
 }
 
 /// The question alone is over the limit.
@@ -111,6 +125,8 @@ mod tests {
             let total: usize = fitted.messages.iter().map(|m| cost(&m.text)).sum::<usize>() + cost("why?");
             prop_assert!(total <= limit);
             prop_assert!(window.ends_with(&fitted.messages));
+            prop_assert_eq!(fitted.room(&["why?"], limit, 1_000), limit - total);
+            prop_assert_eq!(fitted.room(&["why?"], limit + 5_000, 1_000), 1_000);
             if fitted.dropped > 0 {
                 prop_assert!(total + cost(&window[fitted.dropped - 1].text) > limit, "one more would have fitted");
             }

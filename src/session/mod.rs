@@ -359,4 +359,6 @@ pub struct ClosedTurn {
     pub attempt: u32,
     /// Other answers that came with it.
     pub others: Vec<Message>,
+    /// What was recalled for it and why, as JSON.
+    pub trace: Option<String>,
 }

@@ -10,10 +10,15 @@
 mod check;
 pub mod conformance;
 mod page;
+mod recall;
 pub mod sqlite;
 mod waiting;
 
 pub use page::{Page, PageRequest};
+pub use recall::{
+    ChangeMark, Changes, DerivedRow, DueTurn, RecallCursor, RecallEntry, RecallKept, RecallPage, Stamp,
+    TRACE_BYTES_MAX, Todo,
+};
 pub use sqlite::{Inspection, Sqlite};
 pub use waiting::{Waiting, WaitingBounds};
 
@@ -107,6 +112,45 @@ pub trait Store: Send + Sync + 'static {
     /// Removes up to `turns_max` turns older than their session's TTL, and the sessions they leave
     /// empty. To be called again while [`Expired::more`].
     fn expire(&self, expiry: Expiry) -> StoreFuture<'_, Expired>;
+
+    /// What recall keeps of a scope's turns, over all its sessions, in pages. Turns that are added meanwhile may be
+    /// missing: take a mark of [`Store::recall_changes`] before the first page and ask from there afterwards.
+    fn recall_entries(
+        &self,
+        scope: &Scope,
+        embedder: &str,
+        after: Option<RecallCursor>,
+        limit: usize,
+    ) -> StoreFuture<'_, RecallPage>;
+
+    /// What changed in a scope since a mark, and begins to watch the scope. A write that was answered is in it.
+    /// Costs next to nothing when nothing changed.
+    fn recall_changes(&self, scope: &Scope, since: Option<ChangeMark>, embedder: &str) -> StoreFuture<'_, Changes>;
+
+    /// Ends watching a scope; older marks are worth nothing from then on.
+    fn unwatch(&self, scope: &Scope);
+
+    /// Turns of any scope whose row or vectors are to be made, oldest first.
+    fn recall_todo(&self, what: Todo, limit: usize) -> StoreFuture<'_, Vec<DueTurn>>;
+
+    /// Writes what was derived and strikes it off the lists. A turn that changed meanwhile, or went, is passed over.
+    fn keep_recall_rows(&self, rows: Vec<DerivedRow>) -> StoreFuture<'_, ()>;
+
+    /// Puts every turn on a list again, as when the format of rows or the embedder changed. Answers how many are on it.
+    fn recall_again(&self, what: Todo) -> StoreFuture<'_, u64>;
+
+    /// What rows or vectors were made with, as noted last.
+    fn recall_made_with(&self, what: Todo) -> StoreFuture<'_, Option<String>>;
+
+    /// Notes what rows or vectors are made with from now on.
+    fn note_recall_made_with(&self, what: Todo, made_with: &str) -> StoreFuture<'_, ()>;
+
+    /// Several turns, in the order asked for. Unknown, foreign, damaged and superseded ones are left out, and
+    /// those that do not enter context.
+    fn turns_by_id(&self, scope: &Scope, ids: &[TurnId]) -> StoreFuture<'_, Vec<Turn>>;
+
+    /// The explanation of what was recalled for a turn, if it is one of the session's newest.
+    fn trace(&self, scope: &Scope, turn: TurnId) -> StoreFuture<'_, Option<String>>;
 
     /// Counts what a user has.
     fn stats(&self, scope: &Scope) -> StoreFuture<'_, Stats>;

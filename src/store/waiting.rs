@@ -11,8 +11,8 @@ use tracing::{info, warn};
 
 use super::check;
 use super::{
-    Expired, Expiry, HistoryMatch, Kept, Opened, Page, PageRequest, Recent, Revised, Stats, Store, StoreError,
-    StoreFuture, Trail,
+    ChangeMark, Changes, DerivedRow, DueTurn, Expired, Expiry, HistoryMatch, Kept, Opened, Page, PageRequest,
+    RecallCursor, RecallPage, Recent, Revised, Stats, Store, StoreError, StoreFuture, TRACE_BYTES_MAX, Todo, Trail,
 };
 use crate::clock::Clock;
 use crate::id::{SessionId, TurnId};
@@ -81,14 +81,17 @@ impl WaitingTurn {
     }
 
     /// Takes the ending, unless there is one. A turn that waits for its tools goes on.
-    fn end(&mut self, closed: ClosedTurn) {
-        let bytes = closed.messages.iter().map(bytes_of).sum::<usize>();
+    fn end(&mut self, mut closed: ClosedTurn) {
+        closed.trace = closed.trace.filter(|trace| trace.len() <= TRACE_BYTES_MAX);
+        let trace = closed.trace.as_ref().map_or(0, String::len);
+        let bytes = closed.messages.iter().map(bytes_of).sum::<usize>() + trace;
         match &mut self.closed {
             Some(so_far) if so_far.status == TurnStatus::Pending => {
                 so_far.status = closed.status;
                 so_far.messages.extend(closed.messages);
                 so_far.metadata.extend(closed.metadata);
                 so_far.others = closed.others;
+                so_far.trace = closed.trace.or(so_far.trace.take());
             }
             Some(_) => return,
             None => self.closed = Some(closed),
@@ -478,6 +481,52 @@ impl<S: Store> Store for Waiting<S> {
 
     fn expire(&self, expiry: Expiry) -> StoreFuture<'_, Expired> {
         self.inner.expire(expiry)
+    }
+
+    fn recall_entries(
+        &self,
+        scope: &Scope,
+        embedder: &str,
+        after: Option<RecallCursor>,
+        limit: usize,
+    ) -> StoreFuture<'_, RecallPage> {
+        self.inner.recall_entries(scope, embedder, after, limit)
+    }
+
+    fn recall_changes(&self, scope: &Scope, since: Option<ChangeMark>, embedder: &str) -> StoreFuture<'_, Changes> {
+        self.inner.recall_changes(scope, since, embedder)
+    }
+
+    fn unwatch(&self, scope: &Scope) {
+        self.inner.unwatch(scope);
+    }
+
+    fn recall_todo(&self, what: Todo, limit: usize) -> StoreFuture<'_, Vec<DueTurn>> {
+        self.inner.recall_todo(what, limit)
+    }
+
+    fn keep_recall_rows(&self, rows: Vec<DerivedRow>) -> StoreFuture<'_, ()> {
+        self.inner.keep_recall_rows(rows)
+    }
+
+    fn recall_again(&self, what: Todo) -> StoreFuture<'_, u64> {
+        self.inner.recall_again(what)
+    }
+
+    fn recall_made_with(&self, what: Todo) -> StoreFuture<'_, Option<String>> {
+        self.inner.recall_made_with(what)
+    }
+
+    fn note_recall_made_with(&self, what: Todo, made_with: &str) -> StoreFuture<'_, ()> {
+        self.inner.note_recall_made_with(what, made_with)
+    }
+
+    fn turns_by_id(&self, scope: &Scope, ids: &[TurnId]) -> StoreFuture<'_, Vec<Turn>> {
+        self.inner.turns_by_id(scope, ids)
+    }
+
+    fn trace(&self, scope: &Scope, turn: TurnId) -> StoreFuture<'_, Option<String>> {
+        self.inner.trace(scope, turn)
     }
 
     fn stats(&self, scope: &Scope) -> StoreFuture<'_, Stats> {

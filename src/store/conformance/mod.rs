@@ -18,7 +18,9 @@ pub mod adding;
 pub mod concurrency;
 pub mod content;
 pub mod expiry;
+pub mod following;
 pub mod lifecycle;
+pub mod recall;
 pub mod revisions;
 pub mod sessions;
 mod talk;
@@ -66,9 +68,22 @@ macro_rules! conformance {
             expiry::numbers_are_not_used_again_after_expiry,
             expiry::a_new_ttl_dates_the_turns_again,
             expiry::a_ttl_beyond_the_end_of_time_is_never,
+            following::applying_changes_equals_loading_anew,
+            following::who_follows_while_many_write_misses_nothing,
             lifecycle::a_fresh_store_answers,
             lifecycle::abandoned_turns_fail,
             lifecycle::a_closed_store_says_so,
+            recall::what_is_added_can_be_recalled,
+            recall::pending_failed_and_superseded_turns_are_not,
+            recall::a_deleted_session_leaves_no_rows,
+            recall::a_turn_that_changed_is_derived_anew,
+            recall::everything_can_be_derived_again,
+            recall::changes_name_every_touched_turn,
+            recall::too_many_changes_are_a_reload,
+            recall::one_scope_never_sees_anothers_rows,
+            recall::a_trace_comes_back_to_its_owner_only,
+            recall::turns_by_id_keeps_the_order_and_the_scope,
+            recall::tool_rounds_are_recalled_when_they_end,
             revisions::another_answer_is_a_revision,
             revisions::an_older_answer_can_return,
             revisions::superseded_turns_are_hidden_and_kept,
@@ -124,7 +139,9 @@ mod tests {
             ("concurrency", include_str!("concurrency.rs")),
             ("content", include_str!("content.rs")),
             ("expiry", include_str!("expiry.rs")),
+            ("following", include_str!("following.rs")),
             ("lifecycle", include_str!("lifecycle.rs")),
+            ("recall", include_str!("recall.rs")),
             ("revisions", include_str!("revisions.rs")),
             ("sessions", include_str!("sessions.rs")),
             ("tries", include_str!("tries.rs")),

@@ -72,7 +72,16 @@ impl Talk {
     }
 
     pub(super) fn ending(&self, id: TurnId, status: TurnStatus, messages: Vec<Message>) -> ClosedTurn {
-        ClosedTurn { id, session: self.session, status, messages, metadata: Map::new(), attempt: 0, others: Vec::new() }
+        ClosedTurn {
+            id,
+            session: self.session,
+            status,
+            messages,
+            metadata: Map::new(),
+            attempt: 0,
+            others: Vec::new(),
+            trace: None,
+        }
     }
 
     pub(super) async fn try_open(&self, turn: OpenTurn) -> Result<Opened, StoreError> {

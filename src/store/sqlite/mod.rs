@@ -1,34 +1,40 @@
 //! SQLite: the default store, one file and nothing else.
 //!
-//! Reading order: `schema.sql`, `connect` (opening a file), `writer` (group commit), `readers`, `row` (a
-//! turn as a row), then the statements: `session`, `turn`, `expire`. `inspect` looks at a file from outside.
+//! Reading order: `schema.sql` and those after it, `connect` (opening a file), `writer` (group commit),
+//! `readers`, `row` (a turn as a row), then the statements: `session`, `turn`, `expire`, `recall`. `changes`
+//! tells what the writer touched, `inspect` looks at a file from outside.
 
+mod changes;
 mod connect;
 mod expire;
 mod inspect;
 mod lock;
 mod place;
 mod readers;
+mod recall;
 mod revision;
 mod row;
 mod session;
+mod trace;
 mod turn;
 mod writer;
 
 pub use inspect::Inspection;
 
+use std::future::ready;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rusqlite::Connection;
 
+use self::changes::{ChangeLog, Told};
 use self::connect::meaning;
 use self::lock::Lock;
 use self::readers::Readers;
 use self::writer::Writer;
 use super::{
-    Expired, Expiry, HistoryMatch, Kept, Opened, Page, PageRequest, Recent, Revised, Stats, Store, StoreError,
-    StoreFuture, Trail,
+    ChangeMark, Changes, DerivedRow, DueTurn, Expired, Expiry, HistoryMatch, Kept, Opened, Page, PageRequest,
+    RecallCursor, RecallPage, Recent, Revised, Stats, Store, StoreError, StoreFuture, Todo, Trail,
 };
 use crate::clock::Clock;
 use crate::id::{SessionId, TurnId};
@@ -70,6 +76,9 @@ pub(crate) fn bare_connection(path: &Path) -> Result<Connection, StoreError> {
 /// Turns a transaction marks as failed at start; more than this is done in several.
 const ABANDONED_BATCH: usize = 1_000;
 
+/// Most turns that are looked up on the calling thread.
+const LOOKED_UP_HERE_MAX: usize = 32;
+
 /// A store in one SQLite file.
 pub struct Sqlite {
     writer: Arc<Writer>,
@@ -90,7 +99,9 @@ impl Sqlite {
         }
         let lock = Lock::take(path)?;
         let db = connect::open_writer(path)?;
-        let writer = Writer::start(db).map_err(|error| StoreError::Disk(error.to_string()))?;
+        let changes = Arc::new(ChangeLog::default());
+        changes::listen(&db, &changes)?;
+        let writer = Writer::start(db, changes).map_err(|error| StoreError::Disk(error.to_string()))?;
         Ok(Self { writer: Arc::new(writer), readers: Readers::new(path), clock, lock, temporary: None })
     }
 
@@ -121,6 +132,18 @@ impl Sqlite {
         F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     {
         Box::pin(self.readers.read(work))
+    }
+
+    /// Reads a few turns here, many on a thread of their own.
+    fn look_up<T, F>(&self, turns: usize, work: F) -> StoreFuture<'_, T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    {
+        match turns <= LOOKED_UP_HERE_MAX {
+            true => Box::pin(self.readers.read_here(work)),
+            false => self.read(work),
+        }
     }
 
     /// A note that somebody looked, for reads that find a session.
@@ -254,6 +277,67 @@ impl Store for Sqlite {
             notes.erased(!expired.more);
             Ok(expired)
         })
+    }
+
+    fn recall_entries(
+        &self,
+        scope: &Scope,
+        embedder: &str,
+        after: Option<RecallCursor>,
+        limit: usize,
+    ) -> StoreFuture<'_, RecallPage> {
+        let (scope, embedder) = (scope.clone(), embedder.to_owned());
+        self.read(move |db| recall::entries(db, &scope, &embedder, after, limit))
+    }
+
+    fn recall_changes(&self, scope: &Scope, since: Option<ChangeMark>, embedder: &str) -> StoreFuture<'_, Changes> {
+        let (mark, touched) = match self.writer.changes().since(scope, since) {
+            Told::Nothing(mark) => return Box::pin(ready(Ok(Changes::None(mark)))),
+            Told::Everything(mark) => return Box::pin(ready(Ok(Changes::Reload { mark }))),
+            Told::Touched(mark, turns) => (mark, turns),
+        };
+        let (scope, embedder) = (scope.clone(), embedder.to_owned());
+        self.look_up(touched.len(), move |db| {
+            let (entries, gone) = recall::touched(db, &scope, &embedder, &touched)?;
+            Ok(Changes::Turns { mark, entries, gone })
+        })
+    }
+
+    fn unwatch(&self, scope: &Scope) {
+        self.writer.changes().unwatch(scope);
+    }
+
+    fn recall_todo(&self, what: Todo, limit: usize) -> StoreFuture<'_, Vec<DueTurn>> {
+        self.read(move |db| recall::todo(db, what, limit))
+    }
+
+    fn keep_recall_rows(&self, rows: Vec<DerivedRow>) -> StoreFuture<'_, ()> {
+        let notes = self.writer.notes();
+        self.write(move |db| recall::keep(db, rows, notes.changes()))
+    }
+
+    fn recall_again(&self, what: Todo) -> StoreFuture<'_, u64> {
+        let notes = self.writer.notes();
+        self.write(move |db| recall::again(db, what, notes.changes()))
+    }
+
+    fn recall_made_with(&self, what: Todo) -> StoreFuture<'_, Option<String>> {
+        self.read(move |db| recall::made_with(db, what))
+    }
+
+    fn note_recall_made_with(&self, what: Todo, made_with: &str) -> StoreFuture<'_, ()> {
+        let made_with = made_with.to_owned();
+        self.write(move |db| recall::note_made_with(db, what, &made_with))
+    }
+
+    fn turns_by_id(&self, scope: &Scope, ids: &[TurnId]) -> StoreFuture<'_, Vec<Turn>> {
+        let (scope, ids) = (scope.clone(), ids.to_vec());
+        self.look_up(ids.len(), move |db| recall::turns_by_id(db, &scope, &ids))
+    }
+
+    fn trace(&self, scope: &Scope, turn: TurnId) -> StoreFuture<'_, Option<String>> {
+        let scope = scope.clone();
+        self.look_up(1, move |db| trace::find(db, &scope, turn))
     }
 
     fn stats(&self, scope: &Scope) -> StoreFuture<'_, Stats> {

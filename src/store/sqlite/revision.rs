@@ -7,6 +7,7 @@ use super::connect::meaning;
 use super::place::{self, ids_column};
 use super::row::{COLUMNS, TurnRow, to_json};
 use super::session::execute;
+use super::trace;
 use super::turn::{find, rewrite};
 use crate::clock::from_micros;
 use crate::id::{SessionId, TurnId};
@@ -35,6 +36,7 @@ pub(super) fn revise(db: &Connection, scope: &Scope, revise: ReviseTurn, now: i6
     turn.status = TurnStatus::Pending;
     turn.metadata.shift_remove("reason");
     rewrite(db, key, &turn)?;
+    trace::forget(db, key)?;
     show_attempt(db, key, next)?;
     execute(db, "UPDATE place SET ids = ?2 WHERE turn = ?1", params![key, ids_column(&revise.ids)])?;
     execute(db, "UPDATE turn SET superseded = 0 WHERE key = ?1", [key])?;

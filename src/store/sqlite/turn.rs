@@ -7,7 +7,7 @@ use serde_json::Map;
 use super::connect::meaning;
 use super::row::{COLUMNS, TurnRow};
 use super::session::{self, Place, cursor, execute, reserve, rows_max, turn_expiry};
-use super::{place, revision};
+use super::{place, recall, revision, trace};
 use crate::clock::from_micros;
 use crate::id::{SessionId, TurnId};
 use crate::message::{Message, Role};
@@ -94,8 +94,7 @@ impl Stand {
 
     /// Writes a turn here; the next one stands after it.
     fn insert(&mut self, db: &Connection, place: &mut Place, turn: &Turn, ids: &ClientIds) -> Result<(), StoreError> {
-        insert(db, place, turn)?;
-        let key = db.last_insert_rowid();
+        let key = insert(db, place, turn)?;
         place::insert(db, key, turn, self.parent, self.before, ids)?;
         self.parent = turn.number;
         let answer = crate::session::answer_of(&turn.messages).map(Fingerprint::of);
@@ -132,6 +131,7 @@ pub(super) fn close(db: &Connection, scope: &Scope, closed: ClosedTurn, now: i64
         }
     } else {
         settle(db, session_key, key, &turn, now)?;
+        trace::keep(db, session_key, key, turn.number, closed.trace.as_deref())?;
     }
     revision::keep_others(db, key, &turn, closed.others, now)?;
     execute(db, USED, params![session_key, now])?;
@@ -247,7 +247,8 @@ pub(super) fn add_messages(
     Ok(touched)
 }
 
-fn insert(db: &Connection, place: &Place, turn: &Turn) -> Result<(), StoreError> {
+/// Writes a new turn and answers its key.
+fn insert(db: &Connection, place: &Place, turn: &Turn) -> Result<i64, StoreError> {
     let row = TurnRow::of(turn);
     let expires_at = turn_expiry(place.ttl, row.created_at);
     let id = row.id.as_uuid().as_bytes();
@@ -266,14 +267,19 @@ fn insert(db: &Connection, place: &Place, turn: &Turn) -> Result<(), StoreError>
         row.checksum,
         expires_at,
     ];
-    execute(db, INSERT, values).map(drop)
+    execute(db, INSERT, values)?;
+    let key = db.last_insert_rowid();
+    recall::added(db, place.key, key, turn)?;
+    Ok(key)
 }
 
 /// Writes a turn again in its place.
 pub(super) fn rewrite(db: &Connection, key: i64, turn: &Turn) -> Result<(), StoreError> {
     let row = TurnRow::of(turn);
     let values = params![key, row.status, row.answer, row.extra, row.metadata, row.answered_at, row.checksum];
+    let before = recall::before(db, key)?;
     execute(db, REWRITE, values)?;
+    recall::rewritten(db, key, &before, turn)?;
     place::answered(db, key, turn)
 }
 

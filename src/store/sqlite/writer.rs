@@ -13,6 +13,7 @@ use rusqlite::Connection;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tracing::warn;
 
+use super::changes::ChangeLog;
 use super::connect::meaning;
 use crate::store::StoreError;
 
@@ -39,6 +40,7 @@ pub(super) struct Writer {
 pub(super) struct Notes {
     touched: Mutex<Touched>,
     erased: AtomicBool,
+    changes: Arc<ChangeLog>,
 }
 
 /// Session keys and when somebody last looked, in microseconds.
@@ -48,6 +50,11 @@ impl Notes {
     /// Says that text was removed: before the write is answered, it is gone from the log as well.
     pub(super) fn erased(&self, something: bool) {
         self.erased.fetch_or(something, Ordering::Relaxed);
+    }
+
+    /// What changed for whoever holds turns in memory.
+    pub(super) fn changes(&self) -> &ChangeLog {
+        &self.changes
     }
 
     fn touched(&self) -> MutexGuard<'_, Touched> {
@@ -121,10 +128,10 @@ pub(super) fn run(db: &Connection, sql: &str) -> Result<(), StoreError> {
 }
 
 impl Writer {
-    /// Starts the thread on its connection.
-    pub(super) fn start(db: Connection) -> std::io::Result<Self> {
+    /// Starts the thread on its connection, which notes its changes in the log.
+    pub(super) fn start(db: Connection, changes: Arc<ChangeLog>) -> std::io::Result<Self> {
         let (sender, receiver) = channel();
-        let notes = Arc::new(Notes::default());
+        let notes = Arc::new(Notes { changes, ..Notes::default() });
         let shared = Arc::clone(&notes);
         let thread =
             std::thread::Builder::new().name("recalld-writer".into()).spawn(move || serve(&db, &receiver, &shared))?;
@@ -160,6 +167,11 @@ impl Writer {
         if touched.len() < TOUCHED_MAX {
             touched.insert(session_key, at);
         }
+    }
+
+    /// What changed for whoever holds turns in memory.
+    pub(super) fn changes(&self) -> &ChangeLog {
+        self.notes.changes()
     }
 
     /// What a write can ask of the thread.
@@ -215,6 +227,7 @@ fn commit(db: &Connection, mut batch: Vec<Command>, notes: &Notes) {
     if let Err(error) = &fate {
         warn!(writes = batch.len(), error = %error, "A transaction of {} writes failed: {error}", batch.len());
     }
+    notes.changes.publish();
     empty_log(db, notes);
     for command in batch {
         command.write.answer(fate.clone());

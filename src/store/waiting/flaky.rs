@@ -152,6 +152,61 @@ impl Store for Flaky {
         self.inner.expire(expiry)
     }
 
+    fn recall_entries(
+        &self,
+        scope: &Scope,
+        embedder: &str,
+        after: Option<RecallCursor>,
+        limit: usize,
+    ) -> StoreFuture<'_, RecallPage> {
+        self.inner.recall_entries(scope, embedder, after, limit)
+    }
+
+    fn recall_changes(&self, scope: &Scope, since: Option<ChangeMark>, embedder: &str) -> StoreFuture<'_, Changes> {
+        self.inner.recall_changes(scope, since, embedder)
+    }
+
+    fn unwatch(&self, scope: &Scope) {
+        self.inner.unwatch(scope);
+    }
+
+    fn recall_todo(&self, what: Todo, limit: usize) -> StoreFuture<'_, Vec<DueTurn>> {
+        self.inner.recall_todo(what, limit)
+    }
+
+    fn keep_recall_rows(&self, rows: Vec<DerivedRow>) -> StoreFuture<'_, ()> {
+        match self.check() {
+            Ok(()) => self.inner.keep_recall_rows(rows),
+            Err(error) => Box::pin(async { Err(error) }),
+        }
+    }
+
+    fn recall_again(&self, what: Todo) -> StoreFuture<'_, u64> {
+        match self.check() {
+            Ok(()) => self.inner.recall_again(what),
+            Err(error) => Box::pin(async { Err(error) }),
+        }
+    }
+
+    fn recall_made_with(&self, what: Todo) -> StoreFuture<'_, Option<String>> {
+        self.inner.recall_made_with(what)
+    }
+
+    fn note_recall_made_with(&self, what: Todo, made_with: &str) -> StoreFuture<'_, ()> {
+        match self.check() {
+            Ok(()) => self.inner.note_recall_made_with(what, made_with),
+            Err(error) => Box::pin(async { Err(error) }),
+        }
+    }
+
+    fn turns_by_id(&self, scope: &Scope, ids: &[TurnId]) -> StoreFuture<'_, Vec<Turn>> {
+        self.inner.turns_by_id(scope, ids)
+    }
+
+    fn trace(&self, scope: &Scope, turn: TurnId) -> StoreFuture<'_, Option<String>> {
+        self.inner.trace(scope, turn)
+    }
+
     fn stats(&self, scope: &Scope) -> StoreFuture<'_, Stats> {
         self.inner.stats(scope)
     }

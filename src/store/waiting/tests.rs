@@ -81,6 +81,7 @@ impl Chat {
             metadata: Map::new(),
             attempt: 0,
             others: Vec::new(),
+            trace: None,
         };
         self.store.close_turn(&self.scope, turn).await
     }
@@ -164,12 +165,26 @@ async fn what_waits_is_shown_as_it_will_be_stored() {
     let opened = chat.open(question).await.expect("the question waits");
     let metadata = json!({"model": "m"}).as_object().cloned().expect("an object");
     let messages = vec![Message::new(Role::Assistant, "so", Timestamp::UNIX_EPOCH)];
-    let ending =
-        ClosedTurn { id, session, status: TurnStatus::Complete, messages, metadata, attempt: 0, others: Vec::new() };
+    let ending = ClosedTurn {
+        id,
+        session,
+        status: TurnStatus::Complete,
+        messages,
+        metadata,
+        attempt: 0,
+        others: Vec::new(),
+        trace: Some("{}".into()),
+    };
     chat.store.close_turn(&chat.scope, ending).await.expect("the ending waits");
     let shown = chat.store.last_turns(&chat.scope, chat.session, 6).await.expect("reading goes on").turns.remove(0);
     assert_eq!((shown.created_at, shown.question().created_at), (opened.created_at, opened.created_at));
     assert_eq!(json!(shown.metadata), json!({"role": "nurse", "model": "m"}));
+    let entries = || chat.store.recall_entries(&chat.scope, "e", None, 9);
+    assert!(entries().await.expect("a page").entries.is_empty(), "what waits is not recalled yet");
+    chat.disk_full(false);
+    assert_eq!(chat.store.flush().await, 0);
+    assert_eq!(entries().await.expect("a page").entries.len(), 1);
+    assert_eq!(chat.store.trace(&chat.scope, id).await.expect("a look").as_deref(), Some("{}"));
 }
 
 #[tokio::test]
@@ -372,7 +387,8 @@ async fn tool_rounds_wait_with_their_turn() {
     for wire in [call, result] {
         let messages = vec![Message::from_wire(wire, Timestamp::UNIX_EPOCH).expect("a message")];
         let (session, status, metadata) = (chat.session, TurnStatus::Pending, Map::new());
-        let so_far = ClosedTurn { id, session, status, messages, metadata, attempt: 0, others: Vec::new() };
+        let so_far =
+            ClosedTurn { id, session, status, messages, metadata, attempt: 0, others: Vec::new(), trace: None };
         assert_eq!(chat.store.close_turn(&chat.scope, so_far).await.expect("it waits"), Kept::Waiting);
     }
     assert_eq!(chat.close(id, TurnStatus::Complete, "21 °C").await.expect("it waits"), Kept::Waiting);

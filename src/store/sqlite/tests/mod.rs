@@ -4,6 +4,7 @@ mod checksum;
 mod constraints;
 mod file;
 mod plan;
+mod recall;
 mod writer;
 
 use std::path::{Path, PathBuf};

@@ -3,8 +3,9 @@
 use rusqlite::Connection;
 
 use super::DataFile;
+use crate::store::Todo;
 use crate::store::sqlite::connect::open_writer;
-use crate::store::sqlite::{expire, session, turn};
+use crate::store::sqlite::{expire, recall, session, turn};
 
 #[track_caller]
 fn check(sql: &str, expected: &str) {
@@ -83,4 +84,32 @@ fn unused_sessions_are_read_from_their_index() {
 #[test]
 fn a_users_sessions_are_read_along_their_index() {
     check(&session::list_sql(), "SEARCH session USING INDEX session_by_user (tenant=? AND user=? AND key>?)");
+}
+
+/// Loading a scope reads no turns: the index has their keys, and what is derived lies beside.
+#[test]
+fn what_recall_keeps_is_read_without_the_turns() {
+    for (sql, sessions) in [
+        (recall::later_sessions_sql(), "SEARCH session USING INDEX session_by_user (tenant=? AND user=? AND key>?)"),
+        (recall::rest_of_session_sql(), "SEARCH session USING INTEGER PRIMARY KEY (rowid=?)"),
+    ] {
+        check_each(&sql, |plan| {
+            assert!(plan.starts_with(sessions), "{plan}");
+            assert!(plan.contains("SEARCH turn USING COVERING INDEX turn_by_number (session=?"), "{plan}");
+            assert!(!plan.contains("TEMP B-TREE") && !plan.contains("SCAN"), "{plan}");
+        });
+    }
+}
+
+#[test]
+fn what_is_to_be_made_is_read_from_its_list() {
+    for what in [Todo::Row, Todo::Vector] {
+        check_each(&recall::todo_sql(what), |plan| {
+            assert!(plan.starts_with("SCAN due;") && !plan.contains("TEMP B-TREE"), "{plan}");
+            assert!(plan.contains("SEARCH turn USING INTEGER PRIMARY KEY (rowid=?)"), "{plan}");
+        });
+    }
+    check_each(&recall::entry_sql(), |plan| {
+        assert!(plan.starts_with("SEARCH turn USING INDEX turn_by_id (id=?") && !plan.contains("SCAN"), "{plan}");
+    });
 }

@@ -1,0 +1,401 @@
+//! What recall keeps of turns, in SQL.
+//!
+//! **Invariant:** a row is there only while its turn is shown and says what the row was made from. Whoever writes
+//! a turn calls [`added`] or [`rewritten`]; triggers see to those that are hidden or removed.
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use uuid::Uuid;
+
+use super::changes::{self, ChangeLog};
+use super::connect::meaning;
+use super::row::{COLUMNS, TurnRow};
+use super::session::{execute, rows_max};
+use crate::id::{SessionId, TurnId};
+use crate::scope::Scope;
+use crate::session::{Turn, TurnStatus};
+use crate::store::recall::Stamp;
+use crate::store::{DerivedRow, DueTurn, RecallCursor, RecallEntry, RecallKept, RecallPage, StoreError, Todo};
+
+/// Most bytes in one answer; what is beyond comes with the next one.
+const ANSWER_BYTES_MAX: usize = 32 << 20;
+
+/// Which turns may be recalled.
+const SHOWN: &str = "turn.status IN ('complete', 'partial') AND turn.superseded = 0";
+
+/// A new turn, which is never superseded, has no row yet.
+pub(super) fn added(db: &Connection, session_key: i64, key: i64, turn: &Turn) -> Result<(), StoreError> {
+    if !turn.status.enters_context() {
+        return Ok(());
+    }
+    put_on_list(db, Todo::Row, key)?;
+    changes::note(db, session_key, turn.id)
+}
+
+/// What a turn's row was like before it is rewritten.
+pub(super) struct Before {
+    session_key: i64,
+    shown: bool,
+    superseded: bool,
+}
+
+/// Looks at a turn's row before it is rewritten.
+pub(super) fn before(db: &Connection, key: i64) -> Result<Before, StoreError> {
+    let sql = "SELECT session, status, superseded FROM turn WHERE key = ?1";
+    let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
+    let read = |row: &Row<'_>| {
+        let status = row.get_ref(1)?.as_str().ok().and_then(TurnStatus::parse);
+        let superseded: bool = row.get(2)?;
+        let shown = !superseded && status.is_some_and(TurnStatus::enters_context);
+        Ok(Before { session_key: row.get(0)?, shown, superseded })
+    };
+    statement.query_row([key], read).map_err(|error| meaning(&error))
+}
+
+/// What a turn says has changed: what was derived from it goes, and is to be made anew.
+pub(super) fn rewritten(db: &Connection, key: i64, before: &Before, turn: &Turn) -> Result<(), StoreError> {
+    let shown = !before.superseded && turn.status.enters_context();
+    if before.shown {
+        for table in ["recall_row", "recall_vector", "recall_row_todo", "recall_vector_todo"] {
+            execute(db, &format!("DELETE FROM {table} WHERE turn = ?1"), [key])?;
+        }
+    }
+    if shown {
+        put_on_list(db, Todo::Row, key)?;
+    }
+    match shown || before.shown {
+        true => changes::note(db, before.session_key, turn.id),
+        false => Ok(()),
+    }
+}
+
+fn put_on_list(db: &Connection, what: Todo, key: i64) -> Result<(), StoreError> {
+    let sql = match what {
+        Todo::Row => "INSERT OR IGNORE INTO recall_row_todo (turn) VALUES (?1)",
+        Todo::Vector => "INSERT OR IGNORE INTO recall_vector_todo (turn) VALUES (?1)",
+    };
+    execute(db, sql, [key]).map(drop)
+}
+
+/// What is kept of a turn, in the order of [`Found::read`].
+const KEPT: &str =
+    "turn.key, turn.session, turn.number, session.id, recall_row.id, recall_row.row, recall_vector.vectors";
+
+/// Where that is found; `?1` is the embedder.
+const BESIDE: &str = "
+    LEFT JOIN recall_row ON recall_row.turn = turn.key
+        AND NOT EXISTS (SELECT 1 FROM recall_row_todo AS due WHERE due.turn = turn.key)
+    LEFT JOIN recall_vector ON recall_vector.turn = recall_row.turn
+        AND recall_vector.embedder = (SELECT key FROM recall_embedder WHERE id = ?1)";
+
+/// The rest of the session that the last page ended in.
+pub(super) fn rest_of_session_sql() -> String {
+    format!(
+        "SELECT {KEPT} FROM session CROSS JOIN turn ON turn.session = session.key {BESIDE}
+         WHERE session.key = ?4 AND tenant = ?2 AND user = ?3 AND turn.number > ?5 ORDER BY turn.number LIMIT ?6"
+    )
+}
+
+/// The sessions after it.
+pub(super) fn later_sessions_sql() -> String {
+    format!(
+        "SELECT {KEPT} FROM session CROSS JOIN turn ON turn.session = session.key {BESIDE}
+         WHERE tenant = ?2 AND user = ?3 AND session.key > ?4 ORDER BY session.key, turn.number LIMIT ?5"
+    )
+}
+
+/// One turn.
+pub(super) fn entry_sql() -> String {
+    format!(
+        "SELECT {KEPT} FROM turn CROSS JOIN session ON session.key = turn.session {BESIDE}
+         WHERE turn.id = ?4 AND tenant = ?2 AND user = ?3 AND {SHOWN} LIMIT 1"
+    )
+}
+
+/// A turn, and what is derived from it, if it is fresh.
+struct Found {
+    key: i64,
+    cursor: RecallCursor,
+    session: SessionId,
+    row: Option<(TurnId, RecallKept)>,
+}
+
+impl Found {
+    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+        let derived = match row.get::<_, Option<[u8; 16]>>(4)? {
+            Some(id) => {
+                let kept = RecallKept::Row { row: row.get(5)?, vectors: row.get(6)? };
+                Some((TurnId::from_uuid(Uuid::from_bytes(id)), kept))
+            }
+            None => None,
+        };
+        Ok(Self {
+            key: row.get(0)?,
+            cursor: RecallCursor { session: row.get(1)?, number: row.get(2)? },
+            session: SessionId::from_uuid(Uuid::from_bytes(row.get(3)?)),
+            row: derived,
+        })
+    }
+
+    /// The entry; `None` when the turn may not be recalled, an error when it is damaged.
+    fn entry(self, db: &Connection) -> Result<Option<RecallEntry>, StoreError> {
+        let (session, number, order) = (self.session, self.cursor.number, self.key);
+        if let Some((turn, kept)) = self.row {
+            return Ok(Some(RecallEntry { turn, session, number, order, kept }));
+        }
+        let turn = shown_turn(db, self.key)?.map(|row| row.turn(session)).transpose()?;
+        Ok(turn.map(|turn| RecallEntry {
+            turn: turn.id,
+            session,
+            number,
+            order,
+            kept: RecallKept::Turn(Box::new(turn)),
+        }))
+    }
+}
+
+/// A turn that may be recalled, by its key.
+fn shown_turn(db: &Connection, key: i64) -> Result<Option<TurnRow>, StoreError> {
+    let sql = format!("SELECT {COLUMNS} FROM turn WHERE key = ?1 AND {SHOWN}");
+    let mut statement = db.prepare_cached(&sql).map_err(|error| meaning(&error))?;
+    statement.query_row([key], TurnRow::read).optional().map_err(|error| meaning(&error))
+}
+
+/// A page of a scope's entries.
+pub(super) fn entries(
+    db: &Connection,
+    scope: &Scope,
+    embedder: &str,
+    after: Option<RecallCursor>,
+    limit: usize,
+) -> Result<RecallPage, StoreError> {
+    let (tenant, user) = (scope.tenant().as_str(), scope.user().as_str());
+    let mut answer = Answer::new(limit.max(1));
+    if let Some(RecallCursor { session, number }) = after {
+        let values = params![embedder, tenant, user, session, number, rows_max(answer.rows_left)];
+        answer.gather(db, &rest_of_session_sql(), values)?;
+    }
+    if !answer.is_full() {
+        let session = after.map_or(0, |after| after.session);
+        let values = params![embedder, tenant, user, session, rows_max(answer.rows_left)];
+        answer.gather(db, &later_sessions_sql(), values)?;
+    }
+    Ok(answer.page)
+}
+
+/// A page that is being filled.
+struct Answer {
+    page: RecallPage,
+    rows_left: usize,
+    bytes_left: usize,
+}
+
+impl Answer {
+    fn new(rows_left: usize) -> Self {
+        Self { page: RecallPage::default(), rows_left, bytes_left: ANSWER_BYTES_MAX }
+    }
+
+    fn is_full(&self) -> bool {
+        self.rows_left == 0 || self.bytes_left == 0
+    }
+
+    fn gather(&mut self, db: &Connection, sql: &str, values: impl rusqlite::Params) -> Result<(), StoreError> {
+        let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
+        let mut rows = statement.query(values).map_err(|error| meaning(&error))?;
+        while !self.is_full() {
+            let Some(row) = rows.next().map_err(|error| meaning(&error))? else { return Ok(()) };
+            let found = Found::read(row).map_err(|error| meaning(&error))?;
+            self.rows_left -= 1;
+            let cursor = found.cursor;
+            match found.entry(db) {
+                Ok(entry) => self.page.entries.extend(entry.inspect(|entry| {
+                    self.bytes_left = self.bytes_left.saturating_sub(bytes_of(&entry.kept));
+                })),
+                Err(StoreError::Damaged { .. }) => self.page.damaged += 1,
+                Err(error) => return Err(error),
+            }
+            self.page.next = self.is_full().then_some(cursor);
+        }
+        Ok(())
+    }
+}
+
+fn bytes_of(kept: &RecallKept) -> usize {
+    match kept {
+        RecallKept::Row { row, vectors } => row.len() + vectors.as_ref().map_or(0, Vec::len),
+        RecallKept::Turn(turn) => bytes_of_turn(turn),
+    }
+}
+
+fn bytes_of_turn(turn: &Turn) -> usize {
+    turn.messages.iter().map(|message| message.text.len()).sum()
+}
+
+/// What became of turns: those that may be recalled, and the others.
+pub(super) fn touched(
+    db: &Connection,
+    scope: &Scope,
+    embedder: &str,
+    ids: &[TurnId],
+) -> Result<(Vec<RecallEntry>, Vec<TurnId>), StoreError> {
+    let (tenant, user) = (scope.tenant().as_str(), scope.user().as_str());
+    let mut statement = db.prepare_cached(&entry_sql()).map_err(|error| meaning(&error))?;
+    let (mut entries, mut gone) = (Vec::with_capacity(ids.len()), Vec::new());
+    for id in ids {
+        let values = params![embedder, tenant, user, id.as_uuid().as_bytes()];
+        let found = statement.query_row(values, Found::read).optional().map_err(|error| meaning(&error))?;
+        match found.map(|found| found.entry(db)).transpose() {
+            Ok(Some(Some(entry))) => entries.push(entry),
+            Ok(_) | Err(StoreError::Damaged { .. }) => gone.push(*id),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok((entries, gone))
+}
+
+/// Several turns, in the order asked for; what may not be shown is left out.
+pub(super) fn turns_by_id(db: &Connection, scope: &Scope, ids: &[TurnId]) -> Result<Vec<Turn>, StoreError> {
+    let sql = format!(
+        "SELECT {COLUMNS}, session.id FROM turn CROSS JOIN session ON session.key = turn.session
+         WHERE turn.id = ?1 AND tenant = ?2 AND user = ?3 AND {SHOWN} LIMIT 1"
+    );
+    let (tenant, user) = (scope.tenant().as_str(), scope.user().as_str());
+    let mut statement = db.prepare_cached(&sql).map_err(|error| meaning(&error))?;
+    let mut turns = Vec::with_capacity(ids.len());
+    for id in ids {
+        let values = params![id.as_uuid().as_bytes(), tenant, user];
+        let read = |row: &Row<'_>| Ok((SessionId::from_uuid(Uuid::from_bytes(row.get(13)?)), TurnRow::read(row)?));
+        let found = statement.query_row(values, read).optional().map_err(|error| meaning(&error))?;
+        turns.extend(found.and_then(|(session, row)| row.turn(session).ok()));
+    }
+    Ok(turns)
+}
+
+fn list(what: Todo) -> &'static str {
+    match what {
+        Todo::Row => "recall_row_todo",
+        Todo::Vector => "recall_vector_todo",
+    }
+}
+
+pub(super) fn todo_sql(what: Todo) -> String {
+    format!(
+        "SELECT {COLUMNS}, session.id, tenant, user FROM {} AS due
+         CROSS JOIN turn ON turn.key = due.turn CROSS JOIN session ON session.key = turn.session
+         WHERE {SHOWN} ORDER BY due.turn",
+        list(what)
+    )
+}
+
+/// The oldest turns on a list. Damaged ones are passed over, and stay on it.
+pub(super) fn todo(db: &Connection, what: Todo, limit: usize) -> Result<Vec<DueTurn>, StoreError> {
+    let mut statement = db.prepare_cached(&todo_sql(what)).map_err(|error| meaning(&error))?;
+    let mut rows = statement.query([]).map_err(|error| meaning(&error))?;
+    let (mut due, mut bytes) = (Vec::new(), 0);
+    while due.len() < limit && bytes < ANSWER_BYTES_MAX {
+        let Some(row) = rows.next().map_err(|error| meaning(&error))? else { break };
+        if let Ok(turn) = read_due(row).map_err(|error| meaning(&error))? {
+            bytes += bytes_of_turn(&turn.turn);
+            due.push(turn);
+        }
+    }
+    Ok(due)
+}
+
+fn read_due(row: &Row<'_>) -> rusqlite::Result<Result<DueTurn, StoreError>> {
+    let session = SessionId::from_uuid(Uuid::from_bytes(row.get(13)?));
+    let scope = Scope::as_stored(row.get_ref(14)?.as_str()?, row.get_ref(15)?.as_str()?);
+    let turn = TurnRow::read(row)?;
+    let stamp = Stamp(turn.checksum);
+    Ok(turn.turn(session).map(|turn| DueTurn { scope, turn, stamp }))
+}
+
+/// Writes what was derived from turns that have not changed since.
+pub(super) fn keep(db: &Connection, rows: Vec<DerivedRow>, changes: &ChangeLog) -> Result<(), StoreError> {
+    for derived in rows {
+        if let Some(found) = unchanged(db, &derived)? {
+            let vectors = keep_one(db, &derived, found)?;
+            if vectors {
+                changes.note(derived.scope, derived.turn);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The turn's key and whether it has vectors, if it is still as it was and may be recalled.
+fn unchanged(db: &Connection, derived: &DerivedRow) -> Result<Option<(i64, bool)>, StoreError> {
+    let sql = format!(
+        "SELECT turn.key, EXISTS (SELECT 1 FROM recall_vector WHERE recall_vector.turn = turn.key)
+         FROM turn CROSS JOIN session ON session.key = turn.session
+         WHERE turn.id = ?1 AND tenant = ?2 AND user = ?3 AND turn.checksum = ?4 AND {SHOWN} LIMIT 1"
+    );
+    let (tenant, user) = (derived.scope.tenant().as_str(), derived.scope.user().as_str());
+    let values = params![derived.turn.as_uuid().as_bytes(), tenant, user, derived.stamp.0];
+    let mut statement = db.prepare_cached(&sql).map_err(|error| meaning(&error))?;
+    let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
+    statement.query_row(values, read).optional().map_err(|error| meaning(&error))
+}
+
+/// Answers whether there are vectors to be seen that may not have been before.
+fn keep_one(db: &Connection, derived: &DerivedRow, (key, had_vectors): (i64, bool)) -> Result<bool, StoreError> {
+    if let Some(row) = &derived.row {
+        let sql = "INSERT INTO recall_row (turn, id, row) VALUES (?1, ?2, ?3)
+                   ON CONFLICT (turn) DO UPDATE SET row = excluded.row";
+        execute(db, sql, params![key, derived.turn.as_uuid().as_bytes(), row])?;
+        execute(db, "DELETE FROM recall_row_todo WHERE turn = ?1", [key])?;
+    }
+    if let Some((embedder, vectors)) = &derived.vectors {
+        let sql = "INSERT INTO recall_vector (turn, embedder, vectors) VALUES (?1, ?2, ?3)
+                   ON CONFLICT (turn) DO UPDATE SET embedder = excluded.embedder, vectors = excluded.vectors";
+        execute(db, sql, params![key, embedder_key(db, embedder)?, vectors])?;
+    }
+    if derived.vectors.is_some() || derived.row.is_none() {
+        execute(db, "DELETE FROM recall_vector_todo WHERE turn = ?1", [key])?;
+    }
+    let has_vectors = had_vectors || derived.vectors.is_some();
+    match derived.then {
+        // Made once, they stay good for as long as the turn says the same.
+        Some(Todo::Vector) if has_vectors => {}
+        Some(what) => put_on_list(db, what, key)?,
+        None => {}
+    }
+    Ok(has_vectors)
+}
+
+fn embedder_key(db: &Connection, id: &str) -> Result<i64, StoreError> {
+    execute(db, "INSERT OR IGNORE INTO recall_embedder (id) VALUES (?1)", [id])?;
+    let sql = "SELECT key FROM recall_embedder WHERE id = ?1";
+    let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
+    statement.query_row([id], |row| row.get(0)).map_err(|error| meaning(&error))
+}
+
+/// Puts every turn that has a row on a list; the others are on the first one anyway.
+pub(super) fn again(db: &Connection, what: Todo, changes: &ChangeLog) -> Result<u64, StoreError> {
+    let list = list(what);
+    execute(db, &format!("INSERT OR IGNORE INTO {list} (turn) SELECT turn FROM recall_row ORDER BY turn"), [])?;
+    if what == Todo::Row {
+        // Their rows count as missing now, everywhere.
+        changes.note_everything();
+    }
+    let count = format!("SELECT count(*) FROM {list}");
+    db.query_row(&count, [], |row| row.get(0)).map_err(|error| meaning(&error))
+}
+
+fn word(what: Todo) -> &'static str {
+    match what {
+        Todo::Row => "row",
+        Todo::Vector => "vector",
+    }
+}
+
+/// What rows or vectors were made with.
+pub(super) fn made_with(db: &Connection, what: Todo) -> Result<Option<String>, StoreError> {
+    let sql = "SELECT made FROM recall_made_with WHERE what = ?1";
+    db.query_row(sql, [word(what)], |row| row.get(0)).optional().map_err(|error| meaning(&error))
+}
+
+/// Notes what rows or vectors are made with.
+pub(super) fn note_made_with(db: &Connection, what: Todo, made: &str) -> Result<(), StoreError> {
+    let sql = "INSERT OR REPLACE INTO recall_made_with (what, made) VALUES (?1, ?2)";
+    execute(db, sql, [word(what), made]).map(drop)
+}
