@@ -9,7 +9,7 @@
 //! use std::sync::Arc;
 //! use recalld::{clock::SystemClock, id::RandomIds, memory::{Memory, MemorySettings, Parts}, meter::Meters};
 //! use recalld::{model::builtin::Builtin, scope::{Scope, Tenant, User}, session::Templates, store::Sqlite};
-//! use recalld::turn::TurnRequest;
+//! use recalld::{recall::WeightTable, turn::TurnRequest};
 //!
 //! # #[tokio::main(flavor = "multi_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -21,6 +21,8 @@
 //!         upstream: Arc::new(Builtin),
 //!         clock,
 //!         ids: Arc::new(RandomIds),
+//!         embedder: Arc::new(recalld::model::embed::Builtin::default()),
+//!         weights: WeightTable::shipped(),
 //!         templates: Templates::default(),
 //!         meters: Arc::new(Meters::default()),
 //!     },
@@ -47,8 +49,8 @@
 //! | floor | modules |
 //! | --- | --- |
 //! | doors | [`cli`], [`config`], [`api`] |
-//! | spine | [`worker`], [`turn`], [`lifecycle`], [`review`] |
-//! | desk | [`memory`] |
+//! | spine | [`worker`], [`turn`], [`digest`], [`lifecycle`], [`review`] |
+//! | desk | [`memory`], [`recall`] |
 //! | store | [`store`] |
 //! | rooms | [`session`] |
 //! | model | [`model`] |
@@ -58,6 +60,7 @@ pub mod api;
 pub mod cli;
 pub mod clock;
 pub mod config;
+pub mod digest;
 pub mod id;
 pub mod language;
 pub mod lifecycle;
@@ -66,6 +69,7 @@ pub mod message;
 pub mod meter;
 pub mod model;
 pub mod period;
+pub mod recall;
 pub mod review;
 pub mod scope;
 pub mod session;

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
+use jiff::tz::TimeZone;
 use tokio::sync::Semaphore;
 use tracing::{error, warn};
 
@@ -15,8 +16,10 @@ use crate::id::{Ids, SessionId};
 use crate::meter::Meters;
 use crate::model::ChatModel;
 use crate::model::ModelError;
+use crate::model::embed::Embedder;
 use crate::model::relay::{Passed, Relayed, Upstream};
 use crate::period::Ttl;
+use crate::recall::{Ask, Recall, RecallError, RecallParts, RecallSettings, Recalled, SignalTable, WeightTable};
 use crate::scope::Scope;
 use crate::session::Templates;
 use crate::store::{Store, StoreError};
@@ -34,6 +37,10 @@ pub struct Parts {
     pub clock: Arc<dyn Clock>,
     /// Where ids come from.
     pub ids: Arc<dyn Ids>,
+    /// Who makes vectors of what was said.
+    pub embedder: Arc<dyn Embedder>,
+    /// How much each of recall's signals counts.
+    pub weights: Arc<WeightTable>,
     /// How conversations are worded.
     pub templates: Templates,
     /// Where things are counted.
@@ -49,7 +56,7 @@ pub struct MemorySettings {
     pub model_tokens_max: usize,
     /// Tokens of that limit kept free for the answer.
     pub answer_tokens: usize,
-    /// Where memory is laid into requests in OpenAI's format.
+    /// Where what is recalled is laid before the model.
     pub inject: InjectInto,
     /// Whether earlier messages are shown as messages or as text in the system prompt.
     pub window_as: WindowAs,
@@ -63,6 +70,10 @@ pub struct MemorySettings {
     pub ttl: Ttl,
     /// Turns removed in one transaction.
     pub cleanup_batch: usize,
+    /// How recall behaves.
+    pub recall: RecallSettings,
+    /// Whose "yesterday" a question means when nobody says.
+    pub zone: TimeZone,
 }
 
 /// How earlier messages are shown.
@@ -98,6 +109,8 @@ impl Default for MemorySettings {
             metadata_bytes_max: 16_384,
             ttl: Ttl::NEVER,
             cleanup_batch: 1_000,
+            recall: RecallSettings::default(),
+            zone: TimeZone::UTC,
         }
     }
 }
@@ -107,6 +120,8 @@ impl Default for MemorySettings {
 pub struct Memory {
     pub(crate) parts: Arc<Parts>,
     pub(crate) settings: Arc<MemorySettings>,
+    /// What finds what was said.
+    pub(crate) recall: Arc<Recall>,
     /// A place for each turn under way; closing waits until all are free.
     pub(crate) running: Arc<Semaphore>,
     /// One request at a time finds its place in a session.
@@ -124,16 +139,42 @@ const LOCKS_MAX: usize = 1_024;
 /// Most turns under way at one time; more wait for a place.
 const TURNS_MAX: u32 = 100_000;
 
+fn recall_parts(parts: &Parts) -> RecallParts {
+    RecallParts {
+        store: Arc::clone(&parts.store),
+        embedder: Arc::clone(&parts.embedder),
+        weights: Arc::clone(&parts.weights),
+        clock: Arc::clone(&parts.clock),
+        meters: Arc::clone(&parts.meters),
+    }
+}
+
 impl Memory {
     /// Puts the parts together.
     pub fn new(parts: Parts, settings: MemorySettings) -> Self {
         let running = Arc::new(Semaphore::new(TURNS_MAX as usize));
-        Self { parts: Arc::new(parts), settings: Arc::new(settings), running, locks: Arc::default() }
+        let recall = Arc::new(Recall::new(recall_parts(&parts), settings.recall.clone()));
+        Self { parts: Arc::new(parts), settings: Arc::new(settings), recall, running, locks: Arc::default() }
     }
 
     /// Who answers, by name.
     pub fn model_name(&self) -> &str {
         self.parts.model.name()
+    }
+
+    /// Finds what was said about a question, and packs it into its budget.
+    pub async fn recall(&self, scope: &Scope, ask: &Ask) -> Result<Recalled, RecallError> {
+        self.recall.recall(scope, ask).await
+    }
+
+    /// Every signal of every message for a question: what weights are learned from.
+    pub async fn recall_signals(&self, scope: &Scope, ask: &Ask) -> Result<SignalTable, RecallError> {
+        self.recall.signals(scope, ask).await
+    }
+
+    /// The desk that holds the indexes.
+    pub fn recall_desk(&self) -> &Arc<Recall> {
+        &self.recall
     }
 
     /// Waits until no other request looks for its place in a session.

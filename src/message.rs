@@ -4,6 +4,8 @@
 //! object the client sent, when that was more than a plain string (images, tool calls, files).
 //! What the client sent is never rewritten.
 
+pub mod block;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

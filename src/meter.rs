@@ -36,6 +36,14 @@ pub struct Meters {
     pub turns_failed: Counter,
     /// Rows that did not match their checksum when they were read.
     pub rows_damaged: Counter,
+    /// Questions or messages that an embedder did not make a vector of.
+    pub embedder_failures: Counter,
+    /// Recalls, however they ended.
+    pub recalls: Counter,
+    /// How long they took together, in microseconds.
+    pub recall_micros: Counter,
+    /// Recalls that were late or failed, and cost the reminders.
+    pub recall_failures: Counter,
     /// Cleanups that ran to their end.
     pub cleanups: Counter,
     /// Cleanups that failed.

@@ -1,0 +1,315 @@
+//! The desk: holds the index of every scope in use, keeps it true to the store, and answers questions.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tracing::warn;
+
+use super::index::cache::{Cache, Shelf};
+use super::index::kernel::{Bytes, quantise};
+use super::index::{Change, IndexedTurn, ScopeIndex};
+use super::plan::Plan;
+use super::row::{self, rows_of, texts_of};
+use super::search::{Found, search, signal_table};
+use super::signals::QuestionVectors;
+use super::{Ask, Profile, Recalled, SignalTable, WeightTable, assemble, vectors};
+use crate::clock::Clock;
+use crate::id::SessionId;
+use crate::meter::Meters;
+use crate::model::embed::Embedder;
+use crate::scope::Scope;
+use crate::session::Turn;
+use crate::store::{ChangeMark, Changes, RecallEntry, RecallKept, Store, StoreError};
+
+/// What recall is made of.
+#[derive(Clone)]
+pub struct RecallParts {
+    /// Where turns are.
+    pub store: Arc<dyn Store>,
+    /// Who makes vectors.
+    pub embedder: Arc<dyn Embedder>,
+    /// How much each signal counts.
+    pub weights: Arc<WeightTable>,
+    /// Where time comes from.
+    pub clock: Arc<dyn Clock>,
+    /// Where things are counted.
+    pub meters: Arc<Meters>,
+}
+
+/// How recall behaves.
+#[derive(Debug, Clone)]
+pub struct RecallSettings {
+    /// Tokens of what is recalled for a request.
+    pub tokens_max: usize,
+    /// How long a request waits for it.
+    pub patience: Duration,
+    /// How long of that the embedder may take.
+    pub embedder_patience: Duration,
+    /// Memory for indexes, all scopes together.
+    pub index_bytes_max: usize,
+    /// The kind of chat; `None` is told by who speaks.
+    pub profile: Option<Profile>,
+    /// Whether vectors take part.
+    pub vectors: bool,
+    /// Candidates that a turn's trace keeps.
+    pub trace_candidates: usize,
+}
+
+impl Default for RecallSettings {
+    fn default() -> Self {
+        Self {
+            tokens_max: 1_000,
+            patience: Duration::from_millis(150),
+            embedder_patience: Duration::from_millis(100),
+            index_bytes_max: 256 * 1024 * 1024,
+            profile: None,
+            vectors: true,
+            trace_candidates: 20,
+        }
+    }
+}
+
+/// Why nothing could be recalled.
+#[derive(Debug, thiserror::Error)]
+pub enum RecallError {
+    /// The store did not answer.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The task that loads a scope is gone.
+    #[error("the server is shutting down")]
+    Interrupted,
+}
+
+/// Up to when a shelf knows its scope, held while that changes.
+type Marked = tokio::sync::OwnedMutexGuard<Option<ChangeMark>>;
+
+/// Entries read in one page.
+const PAGE: usize = 2_000;
+/// Messages that are ranked when nobody says how many.
+const RANKED: usize = 64;
+
+/// Finds what matters.
+pub struct Recall {
+    parts: RecallParts,
+    settings: RecallSettings,
+    cache: Cache,
+}
+
+impl Recall {
+    /// Puts the parts together.
+    pub fn new(parts: RecallParts, settings: RecallSettings) -> Self {
+        let cache = Cache::new(settings.index_bytes_max, parts.embedder.dimensions());
+        Self { parts, settings, cache }
+    }
+
+    /// Finds what was said about a question and packs it.
+    pub async fn recall(self: &Arc<Self>, scope: &Scope, ask: &Ask) -> Result<Recalled, RecallError> {
+        let shelf = self.caught_up(scope).await?;
+        let plan = self.plan(scope, &shelf, ask).await?;
+        let vectors = self.vectors_of(&plan).await;
+        let ranked_max = if ask.ranked_max == 0 { RANKED } else { ask.ranked_max };
+        let weights = self.parts.weights.of(plan.profile, vectors.plain.is_some());
+        let near = self.parts.embedder.near();
+        let (asked, found, instance) = shelf.read(|index| {
+            let asked = plan.asked(index, &vectors);
+            let found = search(index, &asked, weights, plan.within, ranked_max, near);
+            (asked, found, index.instance())
+        });
+        let turns = self.turns_of(scope, &shelf, &found).await?;
+        Ok(shelf.read(|index| {
+            // The numbers of words are those of one instance; a scope that was loaded anew meanwhile has others.
+            let asked = if index.instance() == instance { asked } else { plan.asked(index, &vectors) };
+            assemble::assemble(index, ask, &plan, &asked, found, &turns)
+        }))
+    }
+
+    /// Every signal of every message for a question.
+    pub async fn signals(self: &Arc<Self>, scope: &Scope, ask: &Ask) -> Result<SignalTable, RecallError> {
+        let shelf = self.caught_up(scope).await?;
+        let plan = self.plan(scope, &shelf, ask).await?;
+        let vectors = self.vectors_of(&plan).await;
+        Ok(shelf.read(|index| signal_table(index, &plan.asked(index, &vectors))))
+    }
+
+    /// How much memory a scope takes, and how many messages it holds.
+    pub async fn index_size(self: &Arc<Self>, scope: &Scope) -> Result<(usize, usize), RecallError> {
+        let shelf = self.caught_up(scope).await?;
+        Ok(shelf.read(|index| (index.bytes(), index.keys.len() + index.replies.len())))
+    }
+
+    /// Lets a scope's index go; the next question loads it anew.
+    pub fn let_go(&self, scope: &Scope) {
+        self.cache.drop_scope(scope);
+        self.parts.store.unwatch(scope);
+    }
+
+    /// Bytes of all indexes, and how many scopes they are of.
+    pub fn in_memory(&self) -> (usize, usize) {
+        self.cache.size()
+    }
+
+    /// How it behaves.
+    pub fn settings(&self) -> &RecallSettings {
+        &self.settings
+    }
+
+    /// Who makes vectors.
+    pub fn embedder(&self) -> &Arc<dyn Embedder> {
+        &self.parts.embedder
+    }
+
+    /// The scope's index, true to the store as of now.
+    async fn caught_up(self: &Arc<Self>, scope: &Scope) -> Result<Arc<Shelf>, RecallError> {
+        let shelf = self.cache.shelf(scope);
+        let mut mark = Arc::clone(&shelf.catching_up).lock_owned().await;
+        for _ in 0..LOADS_MAX {
+            let embedder = self.parts.embedder.id().as_str();
+            match self.parts.store.recall_changes(scope, *mark, embedder).await? {
+                Changes::None(now) => {
+                    *mark = Some(now);
+                    break;
+                }
+                Changes::Turns { mark: now, entries, gone } => {
+                    let put = entries.into_iter().map(|entry| Change::Put(self.indexed(entry)));
+                    let changes = put.chain(gone.into_iter().map(Change::Gone)).collect();
+                    shelf.write(|index| index.apply(changes));
+                    *mark = Some(now);
+                    self.note_size(scope, &shelf);
+                    break;
+                }
+                Changes::Reload { mark: now } => {
+                    let (desk, scope, shelf) = (Arc::clone(self), scope.clone(), Arc::clone(&shelf));
+                    // A load that outlasts its request goes on for the next one.
+                    let load = tokio::spawn(async move { desk.fill(&scope, &shelf, now, mark).await });
+                    mark = load.await.map_err(|_| RecallError::Interrupted)??;
+                }
+            }
+        }
+        drop(mark);
+        Ok(shelf)
+    }
+
+    /// Loads a scope onto its shelf.
+    async fn fill(
+        &self,
+        scope: &Scope,
+        shelf: &Shelf,
+        now: ChangeMark,
+        mut mark: Marked,
+    ) -> Result<Marked, RecallError> {
+        let index = self.load(scope).await?;
+        shelf.write(|held| *held = index);
+        *mark = Some(now);
+        self.note_size(scope, shelf);
+        Ok(mark)
+    }
+
+    fn note_size(&self, scope: &Scope, shelf: &Shelf) {
+        for gone in self.cache.note(scope, shelf.read(ScopeIndex::bytes)) {
+            self.parts.store.unwatch(&gone);
+        }
+    }
+
+    /// Reads a whole scope. One that is larger than all memory for indexes keeps its newest turns.
+    async fn load(&self, scope: &Scope) -> Result<ScopeIndex, RecallError> {
+        let mut turns = Vec::new();
+        let mut after = None;
+        loop {
+            let embedder = self.parts.embedder.id().as_str();
+            let page = self.parts.store.recall_entries(scope, embedder, after, PAGE).await?;
+            self.parts.meters.rows_damaged.many(page.damaged);
+            turns.extend(page.entries.into_iter().map(|entry| Change::Put(self.indexed(entry))));
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        let mut index = ScopeIndex::new(self.parts.embedder.dimensions());
+        index.apply(turns);
+        index.shrink();
+        while index.bytes() > self.settings.index_bytes_max && index.forget_oldest() {}
+        Ok(index)
+    }
+
+    /// An entry as the index takes it in: from its row, or from the turn itself while there is none.
+    fn indexed(&self, entry: RecallEntry) -> IndexedTurn {
+        let RecallEntry { turn, session, order, kept, .. } = entry;
+        let (rows, vectors) = match kept {
+            RecallKept::Row { row, vectors } => {
+                let rows = row::decode(&row).unwrap_or_default();
+                let vectors =
+                    vectors.and_then(|bytes| vectors::decode(&bytes, self.parts.embedder.dimensions(), rows.len()));
+                (rows, vectors.unwrap_or_default())
+            }
+            RecallKept::Turn(turn) => (rows_of(&turn), self.vectors_at_once(&turn)),
+        };
+        IndexedTurn { order, turn, session, rows, vectors }
+    }
+
+    fn vectors_at_once(&self, turn: &Turn) -> Vec<Option<Bytes>> {
+        let embed = |text: &String| self.parts.embedder.at_once(text).and_then(|vector| quantise(&vector));
+        texts_of(turn).iter().map(embed).collect()
+    }
+
+    async fn plan(&self, scope: &Scope, shelf: &Shelf, ask: &Ask) -> Result<Plan, RecallError> {
+        let running = match (&ask.running, ask.session) {
+            (Some(texts), _) => texts.clone(),
+            (None, Some(session)) => self.running(scope, shelf, session).await?,
+            (None, None) => Vec::new(),
+        };
+        let now = self.parts.clock.now();
+        Ok(shelf.read(|index| Plan::make(index, ask, &running, self.settings.profile, now)))
+    }
+
+    /// What was said last in a session, and its first question.
+    async fn running(&self, scope: &Scope, shelf: &Shelf, session: SessionId) -> Result<Vec<String>, RecallError> {
+        let turns = shelf.read(|index| {
+            let keys = index.session(session).map_or(&[][..], |session| &session.keys);
+            let last = keys.len().saturating_sub(RUNNING_TURNS);
+            let first = if last > 0 { keys.first() } else { None };
+            let wanted = first.into_iter().chain(&keys[last..]);
+            wanted.map(|key| index.keys.ids[*key as usize].turn()).collect::<Vec<_>>()
+        });
+        let turns = self.parts.store.turns_by_id(scope, &turns).await?;
+        Ok(turns.into_iter().flat_map(|turn| turn.messages).map(|message| message.text).collect())
+    }
+
+    /// The question's vectors, unless the embedder is too slow or says nothing: then words must do.
+    async fn vectors_of(&self, plan: &Plan) -> QuestionVectors {
+        if !self.settings.vectors {
+            return QuestionVectors::default();
+        }
+        let embedder = &self.parts.embedder;
+        if let (Some(full), Some(plain)) = (embedder.at_once(&plan.full_text), embedder.at_once(&plan.plain_text)) {
+            return QuestionVectors { full: Some(full), plain: Some(plain) };
+        }
+        let texts = [plan.full_text.clone(), plan.plain_text.clone()];
+        match tokio::time::timeout(self.settings.embedder_patience, embedder.embed(&texts)).await {
+            Ok(Ok(vectors)) => {
+                let mut vectors = vectors.into_iter();
+                QuestionVectors { full: vectors.next(), plain: vectors.next() }
+            }
+            Ok(Err(error)) => {
+                self.parts.meters.embedder_failures.one();
+                warn!(embedder.id = %embedder.id(), error = %error, "The question has no vector, words must do: {error}");
+                QuestionVectors::default()
+            }
+            Err(_) => {
+                self.parts.meters.embedder_failures.one();
+                warn!(embedder.id = %embedder.id(), "The embedder is too slow for the question, words must do");
+                QuestionVectors::default()
+            }
+        }
+    }
+
+    /// The turns that may be packed: those found, and those beside them.
+    async fn turns_of(&self, scope: &Scope, shelf: &Shelf, found: &[Found]) -> Result<Vec<Turn>, RecallError> {
+        let ids = shelf.read(|index| assemble::turns_wanted(index, found));
+        Ok(self.parts.store.turns_by_id(scope, &ids).await?)
+    }
+}
+
+/// Turns of the running conversation that are read for what a follow-up refers to.
+const RUNNING_TURNS: usize = 16;
+/// A scope that changes faster than it is loaded is answered as of its last load.
+const LOADS_MAX: usize = 3;

@@ -1,0 +1,135 @@
+//! Which scopes are in memory: as many as fit, the least recently used go first.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use super::ScopeIndex;
+use crate::scope::Scope;
+use crate::store::ChangeMark;
+
+/// A scope's index, and up to when it knows its scope.
+pub(crate) struct Shelf {
+    /// One loads or catches up at a time; the others wait for it.
+    pub(crate) catching_up: Arc<tokio::sync::Mutex<Option<ChangeMark>>>,
+    pub(crate) index: RwLock<ScopeIndex>,
+}
+
+impl Shelf {
+    fn new(dimensions: usize) -> Self {
+        Self { catching_up: Arc::default(), index: RwLock::new(ScopeIndex::new(dimensions)) }
+    }
+
+    /// Reads the index.
+    pub(crate) fn read<T>(&self, with: impl FnOnce(&ScopeIndex) -> T) -> T {
+        with(&self.index.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Changes the index.
+    pub(crate) fn write<T>(&self, with: impl FnOnce(&mut ScopeIndex) -> T) -> T {
+        with(&mut self.index.write().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+struct Held {
+    shelf: Arc<Shelf>,
+    bytes: usize,
+    used: u64,
+}
+
+#[derive(Default)]
+struct Shelves {
+    held: HashMap<Scope, Held>,
+    bytes: usize,
+    clock: u64,
+}
+
+/// The scopes in memory.
+pub(crate) struct Cache {
+    bytes_max: usize,
+    dimensions: usize,
+    shelves: Mutex<Shelves>,
+}
+
+impl Cache {
+    pub(crate) fn new(bytes_max: usize, dimensions: usize) -> Self {
+        Self { bytes_max, dimensions, shelves: Mutex::default() }
+    }
+
+    /// The scope's shelf, empty if it was not in memory.
+    pub(crate) fn shelf(&self, scope: &Scope) -> Arc<Shelf> {
+        let mut shelves = self.lock();
+        shelves.clock += 1;
+        let used = shelves.clock;
+        let new = || Held { shelf: Arc::new(Shelf::new(self.dimensions)), bytes: 0, used };
+        let held = shelves.held.entry(scope.clone()).or_insert_with(new);
+        held.used = used;
+        Arc::clone(&held.shelf)
+    }
+
+    /// Notes how much a scope takes now, and answers the scopes that had to go for it. A scope that alone is larger
+    /// than everything stays while it is in use, and goes when another one comes.
+    pub(crate) fn note(&self, scope: &Scope, bytes: usize) -> Vec<Scope> {
+        let mut shelves = self.lock();
+        let Some(held) = shelves.held.get_mut(scope) else { return Vec::new() };
+        let before = std::mem::replace(&mut held.bytes, bytes);
+        shelves.bytes = shelves.bytes + bytes - before;
+        let mut gone = Vec::new();
+        while shelves.bytes > self.bytes_max || shelves.held.len() > SCOPES_MAX {
+            let others = shelves.held.iter().filter(|(other, _)| *other != scope);
+            let Some((oldest, _)) = others.min_by_key(|(_, held)| held.used) else { break };
+            let oldest = oldest.clone();
+            if let Some(held) = shelves.held.remove(&oldest) {
+                shelves.bytes -= held.bytes;
+            }
+            gone.push(oldest);
+        }
+        gone
+    }
+
+    /// Lets a scope go; the next search loads it anew.
+    pub(crate) fn drop_scope(&self, scope: &Scope) {
+        let mut shelves = self.lock();
+        if let Some(held) = shelves.held.remove(scope) {
+            shelves.bytes -= held.bytes;
+        }
+    }
+
+    /// Bytes in memory, and scopes.
+    pub(crate) fn size(&self) -> (usize, usize) {
+        let shelves = self.lock();
+        (shelves.bytes, shelves.held.len())
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Shelves> {
+        self.shelves.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// More scopes than this are not held, however small: finding the oldest walks them all.
+const SCOPES_MAX: usize = 4_096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scope::{Tenant, User};
+
+    fn scope(name: &str) -> Scope {
+        Scope::new(Tenant::default(), User::parse(name).expect("a name"))
+    }
+
+    #[test]
+    fn the_least_recently_used_goes() {
+        let cache = Cache::new(100, 4);
+        for name in ["a", "b"] {
+            cache.shelf(&scope(name));
+            assert!(cache.note(&scope(name), 40).is_empty());
+        }
+        cache.shelf(&scope("a"));
+        cache.shelf(&scope("c"));
+        assert_eq!(cache.note(&scope("c"), 40), [scope("b")]);
+        assert_eq!(cache.size(), (80, 2));
+        assert_eq!(cache.note(&scope("c"), 500), [scope("a")]);
+        cache.drop_scope(&scope("c"));
+        assert_eq!(cache.size(), (0, 0));
+    }
+}

@@ -1,0 +1,195 @@
+//! Dot products of small whole numbers, as fast as the machine allows.
+//!
+//! Vectors are kept as one byte per dimension. The sum of products of bytes is a whole number, so the three ways to
+//! compute it (AVX2, NEON, plain) give the same result to the last bit, and the fastest is chosen at run time.
+
+/// A vector in bytes: `value = bytes[i] * scale`.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Bytes {
+    pub(crate) bytes: Vec<i8>,
+    pub(crate) scale: f32,
+}
+
+/// Puts a vector into bytes, its largest value at 127. `None` for a vector of nothing.
+pub(crate) fn quantise(vector: &[f32]) -> Option<Bytes> {
+    let largest = vector.iter().fold(0.0_f32, |largest, value| largest.max(value.abs()));
+    if largest == 0.0 || !largest.is_finite() {
+        return None;
+    }
+    let scale = largest / 127.0;
+    let bytes = vector.iter().map(|value| (value / scale).round() as i8).collect();
+    Some(Bytes { bytes, scale })
+}
+
+/// The sum of products. Both must be of one length; values lie between -127 and 127.
+pub(crate) fn dot(a: &[i8], b: &[i8]) -> i32 {
+    debug_assert_eq!(a.len(), b.len());
+    #[cfg(target_arch = "x86_64")]
+    if std::arch::is_x86_feature_detected!("avx2") {
+        return avx2::dot(a, b);
+    }
+    #[cfg(target_arch = "aarch64")]
+    if std::arch::is_aarch64_feature_detected!("neon") {
+        return neon::dot(a, b);
+    }
+    plain_dot(a, b)
+}
+
+/// The sums of products of one vector with several, which lie one behind the other.
+pub(crate) fn dots(one: &[i8], several: &[i8], sums: &mut [i32]) {
+    debug_assert_eq!(one.len() * sums.len(), several.len());
+    #[cfg(target_arch = "x86_64")]
+    if std::arch::is_x86_feature_detected!("avx2") {
+        return avx2::dots(one, several, sums);
+    }
+    for (sum, other) in sums.iter_mut().zip(several.chunks_exact(one.len().max(1))) {
+        *sum = dot(one, other);
+    }
+}
+
+fn plain_dot(a: &[i8], b: &[i8]) -> i32 {
+    a.iter().zip(b).map(|(a, b)| i32::from(*a) * i32::from(*b)).sum()
+}
+
+/// The signs of a vector, one bit each, in words of 64.
+pub(crate) fn signs(vector: &[i8]) -> Vec<u64> {
+    vector
+        .chunks(64)
+        .map(|part| part.iter().enumerate().fold(0, |bits, (at, v)| bits | u64::from(*v > 0) << at))
+        .collect()
+}
+
+/// How many signs differ.
+pub(crate) fn differing(a: &[u64], b: &[u64]) -> u32 {
+    a.iter().zip(b).map(|(a, b)| (a ^ b).count_ones()).sum()
+}
+
+#[cfg(target_arch = "x86_64")]
+#[allow(unsafe_code, reason = "vector instructions; lengths are cut to whole blocks before any load")]
+mod avx2 {
+    use std::arch::x86_64::*;
+
+    const BLOCK: usize = 32;
+
+    pub(super) fn dot(a: &[i8], b: &[i8]) -> i32 {
+        let length = a.len().min(b.len());
+        let whole = length - length % BLOCK;
+        // SAFETY: the caller has found AVX2, and both slices hold at least `whole` values.
+        let blocks = unsafe { dot_blocks(a.as_ptr(), b.as_ptr(), whole) };
+        blocks + super::plain_dot(&a[whole..length], &b[whole..length])
+    }
+
+    pub(super) fn dots(one: &[i8], several: &[i8], sums: &mut [i32]) {
+        if !one.len().is_multiple_of(BLOCK) {
+            let others = several.chunks_exact(one.len().max(1));
+            return sums.iter_mut().zip(others).for_each(|(sum, other)| *sum = dot(one, other));
+        }
+        // SAFETY: the caller has found AVX2.
+        unsafe { dots_blocks(one, several, sums) }
+    }
+
+    #[target_feature(enable = "avx2")]
+    unsafe fn dots_blocks(one: &[i8], several: &[i8], sums: &mut [i32]) {
+        for (sum, other) in sums.iter_mut().zip(several.chunks_exact(one.len().max(1))) {
+            // SAFETY: both are of one length, a whole number of blocks.
+            *sum = unsafe { dot_blocks(one.as_ptr(), other.as_ptr(), one.len()) };
+        }
+    }
+
+    /// `maddubs` wants one side without signs: |a| · (b with the sign of a) is the same product, and two such
+    /// products of at most 127² fit into sixteen bits.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    unsafe fn dot_blocks(a: *const i8, b: *const i8, length: usize) -> i32 {
+        let ones = _mm256_set1_epi16(1);
+        let mut sum = _mm256_setzero_si256();
+        for at in (0..length).step_by(BLOCK) {
+            // SAFETY: `at + BLOCK <= length`, and both pointers are good for `length` values; loads may be unaligned.
+            let (a, b) = unsafe { (_mm256_loadu_si256(a.add(at).cast()), _mm256_loadu_si256(b.add(at).cast())) };
+            let pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(a), _mm256_sign_epi8(b, a));
+            sum = _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, ones));
+        }
+        let half = _mm_add_epi32(_mm256_castsi256_si128(sum), _mm256_extracti128_si256::<1>(sum));
+        let quarter = _mm_add_epi32(half, _mm_shuffle_epi32::<0b01_00_11_10>(half));
+        let single = _mm_add_epi32(quarter, _mm_shuffle_epi32::<0b10_11_00_01>(quarter));
+        _mm_cvtsi128_si32(single)
+    }
+}
+
+#[cfg(target_arch = "aarch64")]
+#[allow(unsafe_code, reason = "vector instructions; lengths are cut to whole blocks before any load")]
+mod neon {
+    use std::arch::aarch64::*;
+
+    const BLOCK: usize = 16;
+
+    pub(super) fn dot(a: &[i8], b: &[i8]) -> i32 {
+        let length = a.len().min(b.len());
+        let whole = length - length % BLOCK;
+        // SAFETY: the caller has found NEON, and both slices hold at least `whole` values.
+        let blocks = unsafe { dot_blocks(a.as_ptr(), b.as_ptr(), whole) };
+        blocks + super::plain_dot(&a[whole..length], &b[whole..length])
+    }
+
+    #[target_feature(enable = "neon")]
+    unsafe fn dot_blocks(a: *const i8, b: *const i8, length: usize) -> i32 {
+        let mut sum = vdupq_n_s32(0);
+        for at in (0..length).step_by(BLOCK) {
+            // SAFETY: `at + BLOCK <= length`, and both pointers are good for `length` values.
+            let (a, b) = unsafe { (vld1q_s8(a.add(at)), vld1q_s8(b.add(at))) };
+            sum = vpadalq_s16(sum, vmull_s8(vget_low_s8(a), vget_low_s8(b)));
+            sum = vpadalq_s16(sum, vmull_s8(vget_high_s8(a), vget_high_s8(b)));
+        }
+        vaddvq_s32(sum)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn vector() -> impl Strategy<Value = Vec<i8>> {
+        proptest::collection::vec(-127_i8..=127, 0..700)
+    }
+
+    proptest! {
+        #[test]
+        fn every_way_gives_the_same_sum(a in vector(), b in vector()) {
+            let length = a.len().min(b.len());
+            prop_assert_eq!(dot(&a[..length], &b[..length]), plain_dot(&a[..length], &b[..length]));
+        }
+
+        #[test]
+        fn several_at_once_are_the_same(one in vector(), count in 0_usize..5) {
+            let several: Vec<i8> = (0..count).flat_map(|n| one.iter().map(move |value| value.wrapping_add(n as i8).max(-127))).collect();
+            let mut sums = vec![0; count];
+            dots(&one, &several, &mut sums);
+            for (sum, other) in sums.iter().zip(several.chunks_exact(one.len().max(1))) {
+                prop_assert_eq!(*sum, plain_dot(&one, other));
+            }
+        }
+
+        #[test]
+        fn bytes_are_close_to_their_vector(vector in proptest::collection::vec(-1.0_f32..1.0, 1..300)) {
+            let Some(bytes) = quantise(&vector) else { return Ok(()) };
+            for (value, byte) in vector.iter().zip(&bytes.bytes) {
+                prop_assert!((value - f32::from(*byte) * bytes.scale).abs() <= bytes.scale * 0.51);
+                prop_assert!(*byte != i8::MIN);
+            }
+        }
+
+        #[test]
+        fn signs_differ_where_they_do(a in vector(), b in vector()) {
+            let length = a.len().min(b.len());
+            let expected = a.iter().zip(&b).filter(|(a, b)| (**a > 0) != (**b > 0)).count() as u32;
+            prop_assert_eq!(differing(&signs(&a[..length]), &signs(&b[..length])), expected);
+        }
+    }
+
+    #[test]
+    fn nothing_has_no_bytes() {
+        assert_eq!(quantise(&[0.0; 4]), None);
+        assert_eq!(quantise(&[f32::NAN, 1.0]).map(|bytes| bytes.bytes), Some(vec![0, 127]));
+    }
+}

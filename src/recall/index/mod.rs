@@ -1,0 +1,392 @@
+//! Everything recall knows about one scope, in memory: words, terms, vectors, who said what where.
+//!
+//! An index is built from rows in the order in which the store received the turns, and grows as turns commit. A change
+//! further back (an edit, a removal, a turn that closed late) takes the tail away, and puts what is left of it
+//! back: the index is then equal to one that was built anew.
+//!
+//! Reading order: `docs` (messages in columns), `vocabulary`, `kernel` (dot products), `cache` (which scopes are in
+//! memory).
+//!
+//! **Invariant:** the same turns give the same index, whatever happened on the way.
+
+pub(crate) mod cache;
+pub(crate) mod docs;
+pub(crate) mod kernel;
+pub(crate) mod vocabulary;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use docs::{DOCS_MAX, Doc, DocNo, Docs, NONE, PackedWord};
+use kernel::{Bytes, dot};
+use vocabulary::Vocabulary;
+
+use super::row::{Row, Voice};
+use crate::id::{SessionId, TurnId};
+use crate::language::{Tongue, words};
+
+/// Messages before a message in which a word makes it less new.
+const NOVELTY_WINDOW: u32 = 150;
+/// Neighbours whose similarity to a message is kept.
+pub(crate) const NEAR: usize = 4;
+
+/// A turn as the index takes it in.
+pub(crate) struct IndexedTurn {
+    /// Where the store put it: turns are ordered by this.
+    pub(crate) order: i64,
+    pub(crate) turn: TurnId,
+    pub(crate) session: SessionId,
+    pub(crate) rows: Vec<Row>,
+    /// As many as rows, or none.
+    pub(crate) vectors: Vec<Option<Bytes>>,
+}
+
+/// What happened to a scope.
+pub(crate) enum Change {
+    Put(IndexedTurn),
+    Gone(TurnId),
+}
+
+/// The messages of one session, in order.
+#[derive(Default)]
+pub(crate) struct SessionDocs {
+    pub(crate) keys: Vec<DocNo>,
+    pub(crate) length: u64,
+}
+
+/// What a key is beside a message: its neighbours in the session.
+#[derive(Default)]
+pub(crate) struct KeyColumns {
+    pub(crate) before: Vec<DocNo>,
+    pub(crate) after: Vec<DocNo>,
+    /// The model's last reply to it.
+    pub(crate) reply: Vec<DocNo>,
+    /// Dot products with the four keys before it.
+    pub(crate) near: Vec<[f32; NEAR]>,
+    /// Share of its terms that the messages before it had not used.
+    pub(crate) novelty: Vec<f32>,
+    /// Lengths of all keys, each with the one before it.
+    pub(crate) length_with_before: u64,
+    /// Lengths of all keys, each with its neighbours on both sides.
+    pub(crate) length_with_both: u64,
+}
+
+struct TurnDocs {
+    turn: TurnId,
+    session: u32,
+    keys: u32,
+    replies: u32,
+    /// In the order of the turn: `true` for a key.
+    voices: Vec<bool>,
+}
+
+/// The index of one scope.
+pub(crate) struct ScopeIndex {
+    pub(crate) vocabulary: Vocabulary,
+    /// What people said: what is searched.
+    pub(crate) keys: Docs,
+    pub(crate) key: KeyColumns,
+    /// What the model replied.
+    pub(crate) replies: Docs,
+    /// The key that a reply answers.
+    pub(crate) answers: Vec<DocNo>,
+    pub(crate) sessions: Vec<SessionDocs>,
+    pub(crate) session_ids: Vec<SessionId>,
+    session_numbers: HashMap<SessionId, u32>,
+    /// Names of people, in the order in which they first spoke; the first is nobody's.
+    pub(crate) speakers: Vec<String>,
+    /// How many keys each of them has.
+    pub(crate) spoken: Vec<u32>,
+    /// Terms of those names.
+    pub(crate) name_terms: std::collections::HashSet<vocabulary::TermNo>,
+    turns: BTreeMap<i64, TurnDocs>,
+    orders: HashMap<TurnId, i64>,
+    dimensions: usize,
+    instance: u64,
+}
+
+/// Indexes that were made so far.
+static INSTANCES: AtomicU64 = AtomicU64::new(0);
+
+/// More names than this are one crowd.
+const SPEAKERS_MAX: usize = 512;
+
+impl ScopeIndex {
+    pub(crate) fn new(dimensions: usize) -> Self {
+        Self {
+            vocabulary: Vocabulary::default(),
+            keys: Docs::new(dimensions),
+            key: KeyColumns::default(),
+            replies: Docs::new(dimensions),
+            answers: Vec::new(),
+            sessions: Vec::new(),
+            session_ids: Vec::new(),
+            session_numbers: HashMap::new(),
+            speakers: vec![String::new()],
+            spoken: vec![0],
+            name_terms: std::collections::HashSet::new(),
+            turns: BTreeMap::new(),
+            orders: HashMap::new(),
+            dimensions,
+            instance: INSTANCES.fetch_add(1, Ordering::Relaxed),
+        }
+    }
+
+    /// Which index this is: as long as it is the same, numbers of words and terms mean the same.
+    pub(crate) fn instance(&self) -> u64 {
+        self.instance
+    }
+
+    /// Takes changes in, in any order.
+    pub(crate) fn apply(&mut self, changes: Vec<Change>) {
+        let mut changed: BTreeMap<i64, Option<IndexedTurn>> = BTreeMap::new();
+        for change in changes {
+            match change {
+                Change::Put(turn) => {
+                    if let Some(order) = self.orders.get(&turn.turn) {
+                        changed.insert(*order, None);
+                    }
+                    changed.insert(turn.order, Some(turn));
+                }
+                Change::Gone(turn) => {
+                    if let Some(order) = self.orders.get(&turn) {
+                        changed.entry(*order).or_insert(None);
+                    }
+                }
+            }
+        }
+        let Some((&first, _)) = changed.first_key_value() else { return };
+        let tail = self.take_tail(first);
+        self.put_back(tail, changed);
+    }
+
+    /// Puts the tail back in its order, with what changed in it.
+    fn put_back(&mut self, tail: Vec<(i64, TurnDocs, Vec<Doc>)>, mut changed: BTreeMap<i64, Option<IndexedTurn>>) {
+        for (order, turn, docs) in tail {
+            while let Some(entry) = changed.first_entry().filter(|entry| *entry.key() < order) {
+                if let Some(turn) = entry.remove() {
+                    self.append(turn);
+                }
+            }
+            match changed.remove(&order) {
+                Some(Some(turn)) => self.append(turn),
+                Some(None) => {}
+                None => self.append_docs(order, turn.turn, turn.session, &turn.voices, docs),
+            }
+        }
+        for turn in changed.into_values().flatten() {
+            self.append(turn);
+        }
+    }
+
+    fn append(&mut self, turn: IndexedTurn) {
+        if self.keys.len() + turn.rows.len() > DOCS_MAX || self.replies.len() + turn.rows.len() > DOCS_MAX {
+            return;
+        }
+        let session = self.session_number(turn.session);
+        let voices: Vec<bool> = turn.rows.iter().map(|row| row.voice == Voice::Person).collect();
+        let mut vectors = turn.vectors.into_iter();
+        let docs = turn.rows.iter().map(|row| self.doc(turn.turn, session, row, vectors.next().flatten())).collect();
+        self.append_docs(turn.order, turn.turn, session, &voices, docs);
+    }
+
+    fn doc(&mut self, turn: TurnId, session: u32, row: &Row, vector: Option<Bytes>) -> Doc {
+        let pack = |word: &super::row::WordUse| {
+            PackedWord::new(self.vocabulary.learn(&word.word, row.tongue), word.times, word.capital)
+        };
+        let words = row.words.iter().map(pack).collect();
+        let speaker = row.name.as_deref().map_or(0, |name| self.speaker_number(name));
+        let said_at = row.said_at.as_microsecond();
+        Doc { id: turn.message(row.position), session, speaker, said_at, marks: row.marks, words, vector }
+    }
+
+    fn append_docs(&mut self, order: i64, turn: TurnId, session: u32, voices: &[bool], docs: Vec<Doc>) {
+        let mut asked = NONE;
+        for (doc, is_key) in docs.iter().zip(voices) {
+            if *is_key {
+                asked = self.push_key(doc);
+            } else {
+                let reply = self.replies.len() as DocNo;
+                self.replies.push(doc, &self.vocabulary);
+                self.answers.push(asked);
+                if asked != NONE {
+                    self.key.reply[asked as usize] = reply;
+                }
+            }
+        }
+        let keys = voices.iter().filter(|is_key| **is_key).count() as u32;
+        let replies = voices.len() as u32 - keys;
+        self.turns.insert(order, TurnDocs { turn, session, keys, replies, voices: voices.to_vec() });
+        self.orders.insert(turn, order);
+    }
+
+    fn push_key(&mut self, doc: &Doc) -> DocNo {
+        let no = self.keys.len() as DocNo;
+        let before = self.sessions[doc.session as usize].keys.last().copied().unwrap_or(NONE);
+        let terms = self.keys.push(doc, &self.vocabulary);
+        let unseen = terms.iter().filter(|(term, _)| self.is_new(*term, no)).count();
+        self.key.novelty.push(unseen as f32 / (terms.len() + 2) as f32);
+        self.key.near.push(self.near(no, doc.session));
+        self.key.before.push(before);
+        self.key.after.push(NONE);
+        self.key.reply.push(NONE);
+        if before != NONE {
+            self.key.after[before as usize] = no;
+        }
+        let (with_before, with_both) = self.surroundings(no, before);
+        self.key.length_with_before += with_before;
+        self.key.length_with_both += with_both;
+        self.spoken[doc.speaker as usize] += 1;
+        let session = &mut self.sessions[doc.session as usize];
+        session.keys.push(no);
+        session.length += u64::from(self.keys.lengths[no as usize]);
+        no
+    }
+
+    /// What a last key adds to the lengths of keys with the one before, and with both neighbours.
+    fn surroundings(&self, no: DocNo, before: DocNo) -> (u64, u64) {
+        let own = u64::from(self.keys.lengths[no as usize]);
+        if before == NONE {
+            return (own, own);
+        }
+        let earlier = u64::from(self.keys.lengths[before as usize]);
+        (own + earlier, own + earlier + own)
+    }
+
+    /// Whether the messages before key `no` left a term unused for long. Its own use stands last in the list.
+    fn is_new(&self, term: u32, no: DocNo) -> bool {
+        let postings = self.keys.postings(term);
+        let earlier = postings.len().checked_sub(2).map(|at| postings[at].doc());
+        earlier.is_none_or(|earlier| no - earlier > NOVELTY_WINDOW)
+    }
+
+    fn near(&self, no: DocNo, session: u32) -> [f32; NEAR] {
+        let mut near = [0.0; NEAR];
+        let Some((own, scale)) = self.keys.vector(no) else { return near };
+        for (at, other) in self.sessions[session as usize].keys.iter().rev().take(NEAR).enumerate() {
+            if let Some((other, other_scale)) = self.keys.vector(*other) {
+                near[at] = dot(own, other) as f32 * scale * other_scale;
+            }
+        }
+        near
+    }
+
+    /// Takes all turns from `order` on away, and answers them.
+    fn take_tail(&mut self, order: i64) -> Vec<(i64, TurnDocs, Vec<Doc>)> {
+        let tail = self.turns.split_off(&order);
+        let mut taken: Vec<_> = tail
+            .into_iter()
+            .rev()
+            .map(|(order, turn)| {
+                self.orders.remove(&turn.turn);
+                let docs = self.pop_turn(&turn);
+                (order, turn, docs)
+            })
+            .collect();
+        taken.reverse();
+        taken
+    }
+
+    fn pop_turn(&mut self, turn: &TurnDocs) -> Vec<Doc> {
+        let mut docs: Vec<Doc> = turn
+            .voices
+            .iter()
+            .rev()
+            .filter_map(|is_key| {
+                if *is_key {
+                    return self.pop_key();
+                }
+                self.answers.pop();
+                self.replies.pop(&self.vocabulary)
+            })
+            .collect();
+        debug_assert_eq!(docs.len(), (turn.keys + turn.replies) as usize);
+        docs.reverse();
+        docs
+    }
+
+    fn pop_key(&mut self) -> Option<Doc> {
+        let no = self.keys.len().checked_sub(1)? as DocNo;
+        let (with_before, with_both) = self.surroundings(no, self.key.before[no as usize]);
+        self.key.length_with_before -= with_before;
+        self.key.length_with_both -= with_both;
+        let doc = self.keys.pop(&self.vocabulary)?;
+        self.key.novelty.pop();
+        self.key.near.pop();
+        self.key.after.pop();
+        self.key.reply.pop();
+        self.spoken[doc.speaker as usize] -= 1;
+        if let Some(before) = self.key.before.pop().filter(|before| *before != NONE) {
+            self.key.after[before as usize] = NONE;
+        }
+        let session = &mut self.sessions[doc.session as usize];
+        session.keys.pop();
+        session.length -= doc.words.iter().map(|word| u64::from(word.times())).sum::<u64>();
+        Some(doc)
+    }
+
+    fn session_number(&mut self, session: SessionId) -> u32 {
+        let next = self.sessions.len() as u32;
+        let number = *self.session_numbers.entry(session).or_insert(next);
+        if number == next {
+            self.sessions.push(SessionDocs::default());
+            self.session_ids.push(session);
+        }
+        number
+    }
+
+    /// A session's messages, if it has any.
+    pub(crate) fn session(&self, session: SessionId) -> Option<&SessionDocs> {
+        self.session_numbers.get(&session).map(|number| &self.sessions[*number as usize])
+    }
+
+    fn speaker_number(&mut self, name: &str) -> u16 {
+        if let Some(at) = self.speakers.iter().position(|speaker| speaker == name) {
+            return at as u16;
+        }
+        if self.speakers.len() == SPEAKERS_MAX {
+            return 0;
+        }
+        self.speakers.push(name.to_owned());
+        self.spoken.push(0);
+        for word in words(name) {
+            let word = self.vocabulary.learn(&word, Tongue::English);
+            self.name_terms.insert(self.vocabulary.term_of(word));
+        }
+        (self.speakers.len() - 1) as u16
+    }
+
+    /// Gives back memory that was taken to grow into.
+    pub(crate) fn shrink(&mut self) {
+        self.keys.shrink();
+        self.replies.shrink();
+    }
+
+    /// Lets the oldest quarter of the turns go, for a scope that is too large for memory.
+    pub(crate) fn forget_oldest(&mut self) -> bool {
+        let count = self.turns.len() / 4;
+        let oldest: Vec<Change> = self.turns.values().take(count).map(|turn| Change::Gone(turn.turn)).collect();
+        self.apply(oldest);
+        count > 0
+    }
+
+    /// About how much memory it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        const KEY: usize = 4 + 4 + 16 + 4 + 4;
+        const TURN: usize = 96;
+        self.vocabulary.bytes()
+            + self.keys.bytes()
+            + self.replies.bytes()
+            + self.keys.len() * KEY
+            + self.turns.len() * TURN
+            + self.sessions.len() * 120
+    }
+
+    /// Dimensions of its vectors.
+    pub(crate) fn dimensions(&self) -> usize {
+        self.dimensions
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,158 @@
+//! The words of a scope: each with its term (what it is matched by) and its vector (what it is near to).
+//!
+//! A word belongs to the language it was said in, because its stem does; terms are shared by all languages.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+use crate::language::{Tongue, term};
+use crate::model::embed::StaticTable;
+
+/// A word's number in its scope.
+pub(crate) type WordNo = u32;
+/// A term's number in its scope.
+pub(crate) type TermNo = u32;
+
+/// Dimensions of word vectors: the first of the built-in table's, whichever embedder is set for messages. The table is
+/// sorted by how much each dimension tells, and half of them tell words apart as well as all.
+pub(crate) const WORD_DIMENSIONS: usize = 128;
+
+/// All words of a scope. Words are never removed; a scope that forgets much is loaded anew.
+#[derive(Default)]
+pub(crate) struct Vocabulary {
+    words: HashMap<(Tongue, Box<str>), WordNo, Quick>,
+    terms: HashMap<Box<str>, TermNo, Quick>,
+    /// The term of each word.
+    term_of: Vec<TermNo>,
+    /// The vector of each word, zeros where it has none, and what a byte of it is worth.
+    vectors: Vec<i8>,
+    scales: Vec<f32>,
+    text_bytes: usize,
+}
+
+impl Vocabulary {
+    /// The number of a word, new or known.
+    pub(crate) fn learn(&mut self, word: &str, tongue: Tongue) -> WordNo {
+        if let Some(&no) = self.words.get(&(tongue, word) as &dyn WordKey) {
+            return no;
+        }
+        let no = self.term_of.len() as WordNo;
+        let term = self.learn_term(&term(word, tongue));
+        self.words.insert((tongue, word.into()), no);
+        self.term_of.push(term);
+        self.scales.push(word_vector(word, tongue, &mut self.vectors).unwrap_or(0.0));
+        self.vectors.resize(self.term_of.len() * WORD_DIMENSIONS, 0);
+        self.text_bytes += word.len();
+        no
+    }
+
+    fn learn_term(&mut self, term: &str) -> TermNo {
+        if let Some(&no) = self.terms.get(term) {
+            return no;
+        }
+        let no = self.terms.len() as TermNo;
+        self.terms.insert(term.into(), no);
+        self.text_bytes += term.len();
+        no
+    }
+
+    /// The number of a term, if anybody ever used it.
+    pub(crate) fn term(&self, term: &str) -> Option<TermNo> {
+        self.terms.get(term).copied()
+    }
+
+    /// The number of a word as it is said in a language.
+    pub(crate) fn word(&self, word: &str, tongue: Tongue) -> Option<WordNo> {
+        self.words.get(&(tongue, word) as &dyn WordKey).copied()
+    }
+
+    /// The term of a word.
+    pub(crate) fn term_of(&self, word: WordNo) -> TermNo {
+        self.term_of[word as usize]
+    }
+
+    /// A word's vector and what a byte of it is worth; nothing for a word without one.
+    pub(crate) fn vector(&self, word: WordNo) -> (&[i8], f32) {
+        let at = word as usize * WORD_DIMENSIONS;
+        (&self.vectors[at..at + WORD_DIMENSIONS], self.scales[word as usize])
+    }
+
+    /// How many words there are.
+    pub(crate) fn len(&self) -> usize {
+        self.term_of.len()
+    }
+
+    /// How many terms there are.
+    pub(crate) fn terms(&self) -> usize {
+        self.terms.len()
+    }
+
+    /// About how much memory it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        const WORD: usize = 48;
+        const TERM: usize = 40;
+        self.text_bytes + self.vectors.capacity() + self.len() * (WORD + 8) + self.terms() * TERM
+    }
+}
+
+/// Appends the vector of a word on its own; answers what a byte of it is worth.
+pub(crate) fn word_vector(word: &str, tongue: Tongue, into: &mut Vec<i8>) -> Option<f32> {
+    StaticTable::shared().word_bytes(word, tongue == Tongue::English, WORD_DIMENSIONS, into)
+}
+
+/// Hashes short words quickly. Whoever makes words collide slows nobody but themselves: a vocabulary is one scope's.
+#[derive(Default, Clone, Copy)]
+pub(crate) struct QuickHasher(u64);
+
+type Quick = BuildHasherDefault<QuickHasher>;
+
+impl Hasher for QuickHasher {
+    fn finish(&self) -> u64 {
+        self.0 ^ (self.0 >> 29)
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for part in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..part.len()].copy_from_slice(part);
+            self.0 = (self.0.rotate_left(5) ^ u64::from_le_bytes(word)).wrapping_mul(0x517c_c1b7_2722_0a95);
+        }
+    }
+}
+
+/// Lets a word be looked up without making a string of it.
+trait WordKey {
+    fn parts(&self) -> (Tongue, &str);
+}
+
+impl WordKey for (Tongue, Box<str>) {
+    fn parts(&self) -> (Tongue, &str) {
+        (self.0, &self.1)
+    }
+}
+
+impl WordKey for (Tongue, &str) {
+    fn parts(&self) -> (Tongue, &str) {
+        (self.0, self.1)
+    }
+}
+
+impl<'a> std::borrow::Borrow<dyn WordKey + 'a> for (Tongue, Box<str>) {
+    fn borrow(&self) -> &(dyn WordKey + 'a) {
+        self
+    }
+}
+
+impl std::hash::Hash for dyn WordKey + '_ {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.parts().hash(state);
+    }
+}
+
+impl PartialEq for dyn WordKey + '_ {
+    fn eq(&self, other: &Self) -> bool {
+        self.parts() == other.parts()
+    }
+}
+
+impl Eq for dyn WordKey + '_ {}

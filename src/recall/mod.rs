@@ -1,0 +1,220 @@
+//! Recall: a question comes in, out comes what was said about it, with the reason for every item.
+//!
+//! No language model is asked. A scope's messages lie in memory as words, marks and vectors (`index`); a question is
+//! read (`question`, `complete`), every message gets a score from many cheap signals (`signals`, `weights`, `search`),
+//! the best are fetched and packed into a budget of tokens (`pack`), and written out as data (`render`).
+//!
+//! Reading order: the nouns here, `row` (what is kept of a message), `index`, `question`, `signals`, `search`,
+//! `pack`, `render`, and `desk`, which puts them together.
+//!
+//! **Invariant:** recall reads; it never writes. The same store, clock and question give the same answer.
+
+mod assemble;
+mod complete;
+mod desk;
+mod excerpt;
+mod index;
+mod marks;
+mod pack;
+mod plan;
+pub mod question;
+mod render;
+mod row;
+mod search;
+pub mod signals;
+mod stance;
+mod text;
+mod vectors;
+mod weights;
+pub mod when;
+
+pub(crate) use render::recent_conversation;
+
+pub use desk::{Recall, RecallError, RecallParts, RecallSettings};
+pub use weights::{Profile, WeightTable, Weights, WeightsError};
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+use crate::id::{MessageId, SessionId, TurnId};
+use crate::message::Role;
+use crate::session::Turn;
+
+/// The bytes that recall keeps of a turn.
+pub(crate) fn derive_row(turn: &Turn) -> Vec<u8> {
+    row::encode(&row::rows_of(turn))
+}
+
+/// The texts of a turn that are embedded.
+pub(crate) fn derive_texts(turn: &Turn) -> Vec<String> {
+    row::texts_of(turn)
+}
+
+/// The bytes of a turn's vectors.
+pub(crate) fn encode_vectors(vectors: &[Vec<f32>]) -> Vec<u8> {
+    vectors::encode(vectors)
+}
+
+/// The form of rows that this build makes.
+pub(crate) fn row_form() -> String {
+    format!("rows-{}", row::ROW_FORM)
+}
+
+/// What is to be recalled.
+#[derive(Debug, Clone, Default)]
+pub struct Ask {
+    /// The question, as it was asked.
+    pub question: String,
+    /// The running conversation: what a follow-up refers to.
+    pub session: Option<SessionId>,
+    /// The running conversation's texts, oldest first, in place of what is stored of it.
+    pub running: Option<Vec<String>>,
+    /// When it is asked; `None` is now.
+    pub asked_at: Option<Timestamp>,
+    /// The asker's time zone, for "yesterday"; `None` is UTC.
+    pub zone: Option<TimeZone>,
+    /// Nothing that was said before this.
+    pub from: Option<Timestamp>,
+    /// Nothing that was said at this time or later.
+    pub to: Option<Timestamp>,
+    /// Tokens the rendered context may take.
+    pub tokens_max: usize,
+    /// The kind of chat; `None` is told by who speaks in it.
+    pub profile: Option<Profile>,
+    /// Turns the model is shown anyway: they are found, but not repeated.
+    pub shown: Vec<TurnId>,
+    /// Most messages that are ranked; 0 is as many as can be packed.
+    pub ranked_max: usize,
+}
+
+/// A message that was found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ranked {
+    /// The message.
+    pub message: MessageId,
+    /// Its score; only comparable within one answer.
+    pub score: f32,
+    /// What each signal contributed.
+    pub signals: Vec<(&'static str, f32)>,
+    /// What became of it.
+    pub fate: Fate,
+}
+
+/// What became of a message that was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// It is in the context.
+    Kept,
+    /// The model is shown it anyway.
+    Shown,
+    /// It has nothing to do with the question: it was the best of what there is.
+    Unrelated,
+    /// It says what another one says.
+    Duplicate,
+    /// There was no room for it.
+    OverBudget,
+    /// Its text could not be read.
+    Unreadable,
+}
+
+impl Fate {
+    /// The word used on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Kept => "kept",
+            Self::Shown => "shown anyway",
+            Self::Unrelated => "unrelated",
+            Self::Duplicate => "duplicate",
+            Self::OverBudget => "over budget",
+            Self::Unreadable => "unreadable",
+        }
+    }
+}
+
+/// One recalled item.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reminder {
+    /// The message it is from.
+    pub message: MessageId,
+    /// The conversation it is from.
+    pub session: SessionId,
+    /// Who said it.
+    pub role: Role,
+    /// Their name, if they have one.
+    pub name: Option<String>,
+    /// When it was said.
+    pub said_at: Timestamp,
+    /// What was said, or the passage of it that matters.
+    pub text: String,
+    /// Whether that is only a part of the message.
+    pub excerpt: bool,
+    /// Why it is there.
+    pub reason: Reason,
+    /// Its tokens, as rendered.
+    pub tokens: usize,
+    /// The score of the message that brought it.
+    pub score: f32,
+}
+
+/// Why an item is in the context.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Reason {
+    /// It was found.
+    Hit,
+    /// It is the reply to one that was found.
+    Reply,
+    /// It stands beside one that was found.
+    Neighbour,
+}
+
+impl Reason {
+    /// The word used on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Hit => "hit",
+            Self::Reply => "reply",
+            Self::Neighbour => "neighbour",
+        }
+    }
+}
+
+/// What was recalled for a question.
+#[derive(Debug, Clone, Default)]
+pub struct Recalled {
+    /// What was found, best first.
+    pub ranked: Vec<Ranked>,
+    /// What was packed, in the order in which it is rendered.
+    pub reminders: Vec<Reminder>,
+    /// The context as text; empty for nothing.
+    pub text: String,
+    /// Its tokens.
+    pub tokens: usize,
+    /// The kind of chat that was assumed.
+    pub profile: Option<Profile>,
+    /// The question that was searched for, when it was completed.
+    pub completed: Option<String>,
+    /// Whether vectors took part.
+    pub with_vectors: bool,
+    /// Messages that were searched.
+    pub searched: usize,
+}
+
+impl Recalled {
+    /// There was no place for it after all.
+    pub(crate) fn leave_out(&mut self) {
+        self.reminders.clear();
+        self.text.clear();
+        self.tokens = 0;
+    }
+}
+
+/// Every signal of every message for a question, for learning weights.
+#[derive(Debug, Clone, Default)]
+pub struct SignalTable {
+    /// The messages.
+    pub messages: Vec<MessageId>,
+    /// Names of the columns: `key:…` and `reply:…`.
+    pub names: Vec<String>,
+    /// A row for each message.
+    pub rows: Vec<Vec<f32>>,
+}

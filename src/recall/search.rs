@@ -1,0 +1,203 @@
+//! The score of every message for a question: signals, weighted and added up.
+
+use super::SignalTable;
+use std::rc::Rc;
+
+use super::index::ScopeIndex;
+use super::index::docs::{DocNo, NONE};
+use super::index::kernel::{differing, signs};
+use super::signals::{Asked, Board, KeySignal, Pool, ReplySignal};
+use super::weights::Weights;
+use crate::id::MessageId;
+
+/// Up to this many messages of people, every signal is worked out for every message.
+pub(crate) const EXACT_MAX: usize = 2_048;
+/// Beyond, this many are taken by their words and as many by their vectors.
+const CANDIDATES: usize = 256;
+/// And this many, evenly spread, give the measure.
+const SAMPLE: usize = 256;
+
+/// A message and its score.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Found {
+    pub(crate) id: MessageId,
+    pub(crate) is_key: bool,
+    pub(crate) no: DocNo,
+    pub(crate) score: f32,
+    /// Whether it has anything to do with the question.
+    pub(crate) related: bool,
+    /// What each signal contributed.
+    pub(crate) parts: Vec<(&'static str, f32)>,
+}
+
+/// Filters that a message must pass whatever its score.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Within {
+    /// Microseconds, inclusive.
+    pub(crate) from: Option<i64>,
+    /// Microseconds, exclusive.
+    pub(crate) to: Option<i64>,
+}
+
+impl Within {
+    fn holds(self, said_at: i64) -> bool {
+        self.from.is_none_or(|from| from <= said_at) && self.to.is_none_or(|to| said_at < to)
+    }
+}
+
+/// The best messages for a question, best first; of equal ones the older. `near` is the similarity from which two
+/// texts of this embedder are about the same.
+pub(crate) fn search(
+    index: &ScopeIndex,
+    asked: &Asked<'_>,
+    weights: &Weights,
+    within: Within,
+    limit: usize,
+    near: f32,
+) -> Vec<Found> {
+    let pool = if index.keys.len() <= EXACT_MAX { Pool::whole(index) } else { choose(index, asked) };
+    let mut board = Board::new(index, asked, pool);
+    let keys: Vec<(KeySignal, f32, Rc<Vec<f32>>)> =
+        weights.keys.iter().map(|(signal, weight)| (*signal, *weight, board.column(*signal))).collect();
+    let replies: Vec<(ReplySignal, f32, Rc<Vec<f32>>)> = weights
+        .replies
+        .iter()
+        .map(|(signal, weight)| (*signal, *weight, Rc::new(board.reply_column(*signal))))
+        .collect();
+    let mut scored = Vec::with_capacity(board.keys().len() + board.replies().len());
+    score(&mut scored, &keys, board.keys(), |no| within.holds(index.keys.said_at[no as usize]), true);
+    if !replies.is_empty() {
+        score(&mut scored, &replies, board.replies(), |no| within.holds(index.replies.said_at[no as usize]), false);
+    }
+    let best = best(scored, limit);
+    let mut related = |scored: &Scored| board.is_related(scored.is_key, scored.no, near);
+    let related: Vec<bool> = best.iter().map(&mut related).collect();
+    best.iter().zip(related).map(|(scored, related)| explained(index, scored, related, &keys, &replies)).collect()
+}
+
+/// Every signal of every message.
+pub(crate) fn signal_table(index: &ScopeIndex, asked: &Asked<'_>) -> SignalTable {
+    let mut board = Board::new(index, asked, Pool::whole(index));
+    let keys: Vec<Rc<Vec<f32>>> = KeySignal::ALL.iter().map(|signal| board.column(*signal)).collect();
+    let replies: Vec<Vec<f32>> = ReplySignal::ALL.iter().map(|signal| board.reply_column(*signal)).collect();
+    let names = KeySignal::ALL.iter().map(|signal| format!("key:{}", signal.name()));
+    let names = names.chain(ReplySignal::ALL.iter().map(|signal| format!("reply:{}", signal.name()))).collect();
+    let key_row = |at: usize| {
+        let zeros = std::iter::repeat_n(0.0, replies.len());
+        keys.iter().map(|column| column[at]).chain(zeros).collect::<Vec<f32>>()
+    };
+    let reply_row = |at: usize| {
+        let zeros = std::iter::repeat_n(0.0, keys.len());
+        zeros.chain(replies.iter().map(|column| column[at])).collect::<Vec<f32>>()
+    };
+    let rows = (0..index.keys.len()).map(key_row).chain((0..index.replies.len()).map(reply_row)).collect();
+    let messages = index.keys.ids.iter().chain(&index.replies.ids).copied().collect();
+    SignalTable { messages, names, rows }
+}
+
+/// A message at its place in a column.
+struct Scored {
+    no: DocNo,
+    at: usize,
+    is_key: bool,
+    score: f32,
+}
+
+fn score<S>(
+    scored: &mut Vec<Scored>,
+    columns: &[(S, f32, Rc<Vec<f32>>)],
+    docs: &[DocNo],
+    holds: impl Fn(DocNo) -> bool,
+    is_key: bool,
+) {
+    let mut scores = vec![0.0_f32; docs.len()];
+    for (_, weight, column) in columns {
+        scores.iter_mut().zip(column.iter()).for_each(|(score, value)| *score += weight * value);
+    }
+    let kept = docs.iter().enumerate().filter(|(_, no)| holds(**no));
+    scored.extend(kept.map(|(at, no)| Scored { no: *no, at, is_key, score: scores[at] }));
+}
+
+fn best(mut scored: Vec<Scored>, limit: usize) -> Vec<Scored> {
+    let order =
+        |a: &Scored, b: &Scored| b.score.total_cmp(&a.score).then(b.is_key.cmp(&a.is_key)).then(a.no.cmp(&b.no));
+    if scored.len() > limit && limit > 0 {
+        scored.select_nth_unstable_by(limit - 1, order);
+    }
+    scored.truncate(limit);
+    scored.sort_unstable_by(order);
+    scored
+}
+
+fn explained(
+    index: &ScopeIndex,
+    scored: &Scored,
+    related: bool,
+    keys: &[(KeySignal, f32, Rc<Vec<f32>>)],
+    replies: &[(ReplySignal, f32, Rc<Vec<f32>>)],
+) -> Found {
+    let Scored { no, at, is_key, score } = *scored;
+    let (id, parts) = match is_key {
+        true => (
+            index.keys.ids[no as usize],
+            keys.iter().map(|(s, weight, column)| (s.name(), weight * column[at])).collect(),
+        ),
+        false => {
+            let parts = replies.iter().map(|(s, weight, column)| (s.name(), weight * column[at])).collect();
+            (index.replies.ids[no as usize], parts)
+        }
+    };
+    Found { id, is_key, no, score, related, parts }
+}
+
+/// In a large scope: the messages that words or vectors bring up, and a sample for the measure.
+fn choose(index: &ScopeIndex, asked: &Asked<'_>) -> Pool {
+    let mut keys = by_words(index, asked);
+    keys.extend(by_vectors(index, asked));
+    let replies: Vec<DocNo> = replies_by_words(index, asked);
+    keys.extend(replies.iter().map(|reply| index.answers[*reply as usize]).filter(|key| *key != NONE));
+    keys.sort_unstable();
+    keys.dedup();
+    let mut replies: Vec<DocNo> = replies
+        .into_iter()
+        .chain(keys.iter().map(|key| index.key.reply[*key as usize]).filter(|no| *no != NONE))
+        .collect();
+    replies.sort_unstable();
+    replies.dedup();
+    Pool { keys, replies, key_sample: spread(index.keys.len()), reply_sample: spread(index.replies.len()) }
+}
+
+/// Evenly spread numbers below `count`.
+fn spread(count: usize) -> Vec<DocNo> {
+    let step = count.div_ceil(SAMPLE).max(1);
+    (0..count as DocNo).step_by(step).collect()
+}
+
+fn by_words(index: &ScopeIndex, asked: &Asked<'_>) -> Vec<DocNo> {
+    top(asked.word_scores(index), CANDIDATES)
+}
+
+fn replies_by_words(index: &ScopeIndex, asked: &Asked<'_>) -> Vec<DocNo> {
+    top(asked.reply_scores(index), CANDIDATES / 2)
+}
+
+/// The nearest by the signs of their vectors alone; the board then computes the real products.
+fn by_vectors(index: &ScopeIndex, asked: &Asked<'_>) -> Vec<DocNo> {
+    let Some(vector) = asked.plain().filter(|vector| vector.bytes.len() == index.dimensions()) else {
+        return Vec::new();
+    };
+    let wanted = signs(&vector.bytes);
+    let near = |no: DocNo| index.dimensions() as f32 - differing(&wanted, index.keys.signs(no)) as f32;
+    top((0..index.keys.len() as DocNo).map(near).collect(), CANDIDATES)
+}
+
+/// The numbers of the highest scores above zero.
+fn top(scores: Vec<f32>, count: usize) -> Vec<DocNo> {
+    let mut order: Vec<DocNo> = (0..scores.len() as DocNo).filter(|no| scores[*no as usize] > 0.0).collect();
+    if order.len() > count {
+        let by_score = |a: &DocNo, b: &DocNo| scores[*b as usize].total_cmp(&scores[*a as usize]).then(a.cmp(b));
+        order.select_nth_unstable_by(count - 1, by_score);
+        order.truncate(count);
+    }
+    order
+}

@@ -1,0 +1,118 @@
+//! Similarity by vectors: of a message, of its surroundings, of its session.
+//!
+//! Dot products are computed once and only for the messages that somebody asks about; everything else here is
+//! arithmetic on them. The vector of a window is never built: its product with the question is the sum of its
+//! members' products, and its length follows from the products between them, which the index keeps.
+
+use crate::recall::index::docs::{DocNo, Docs, NONE};
+use crate::recall::index::kernel::{Bytes, dot, quantise};
+use crate::recall::index::{NEAR, ScopeIndex};
+
+/// Dot products of one vector with messages, as they are asked for.
+pub(crate) struct Dots<'a> {
+    docs: &'a Docs,
+    vector: Option<Bytes>,
+    values: Vec<f32>,
+    known: Vec<bool>,
+}
+
+impl<'a> Dots<'a> {
+    pub(crate) fn new(docs: &'a Docs, vector: Option<Bytes>) -> Self {
+        Self { docs, vector, values: vec![0.0; docs.len()], known: vec![false; docs.len()] }
+    }
+
+    /// The product with a message; zero where either has no vector.
+    pub(crate) fn of(&mut self, no: DocNo) -> f32 {
+        let at = no as usize;
+        if !self.known[at] {
+            self.known[at] = true;
+            self.values[at] = self.compute(no);
+        }
+        self.values[at]
+    }
+
+    fn compute(&self, no: DocNo) -> f32 {
+        let (Some(vector), Some((bytes, scale))) = (&self.vector, self.docs.vector(no)) else { return 0.0 };
+        if vector.bytes.len() != bytes.len() {
+            return 0.0;
+        }
+        dot(&vector.bytes, bytes) as f32 * vector.scale * scale
+    }
+}
+
+/// The product with the mean of a message and its two neighbours on either side.
+pub(crate) fn window(index: &ScopeIndex, dots: &mut Dots<'_>, no: DocNo) -> f32 {
+    let (members, count) = members(index, no);
+    let members = &members[..count];
+    let mut square = 0.0;
+    let mut sum = 0.0;
+    for (at, member) in members.iter().enumerate() {
+        if index.keys.vector(*member).is_none() {
+            continue;
+        }
+        sum += dots.of(*member);
+        square += 1.0;
+        for earlier in 0..at {
+            square += 2.0 * index.key.near[*member as usize][at - earlier - 1];
+        }
+    }
+    if square > 0.0 { sum / square.sqrt() } else { 0.0 }
+}
+
+/// A message and up to two neighbours on either side, in order.
+fn members(index: &ScopeIndex, no: DocNo) -> ([DocNo; NEAR + 1], usize) {
+    let before = index.key.before[no as usize];
+    let second = if before == NONE { NONE } else { index.key.before[before as usize] };
+    let after = index.key.after[no as usize];
+    let fourth = if after == NONE { NONE } else { index.key.after[after as usize] };
+    let mut members = [NONE; NEAR + 1];
+    let mut count = 0;
+    for member in [second, before, no, after, fourth].into_iter().filter(|member| *member != NONE) {
+        members[count] = member;
+        count += 1;
+    }
+    (members, count)
+}
+
+/// How many of a session's best messages speak for it.
+const SESSION_BEST: usize = 3;
+
+/// The mean of each session's three best products, over the given messages.
+pub(crate) fn sessions(index: &ScopeIndex, dots: &mut Dots<'_>, docs: &[DocNo]) -> Vec<f32> {
+    let mut best = vec![([f32::MIN; SESSION_BEST], 0_usize); index.sessions.len()];
+    for no in docs {
+        let (values, count) = &mut best[index.keys.sessions[*no as usize] as usize];
+        insert(values, dots.of(*no));
+        *count += 1;
+    }
+    let mean = |(values, count): ([f32; SESSION_BEST], usize)| {
+        let count = count.min(SESSION_BEST);
+        if count == 0 { 0.0 } else { values[..count].iter().sum::<f32>() / count as f32 }
+    };
+    best.into_iter().map(mean).collect()
+}
+
+/// Keeps the largest values, largest first.
+fn insert(values: &mut [f32; SESSION_BEST], value: f32) {
+    let Some(at) = values.iter().position(|kept| value > *kept) else { return };
+    values[at..].rotate_right(1);
+    values[at] = value;
+}
+
+/// How much the messages found first count against the question.
+const FEEDBACK: f32 = 0.6;
+
+/// The question's vector moved towards messages that were found first.
+pub(crate) fn towards(question: &Bytes, docs: &Docs, found: &[DocNo]) -> Option<Bytes> {
+    let mut vector: Vec<f32> = question.bytes.iter().map(|byte| f32::from(*byte) * question.scale).collect();
+    let found: Vec<(&[i8], f32)> = found.iter().filter_map(|no| docs.vector(*no)).collect();
+    for (bytes, scale) in &found {
+        let share = FEEDBACK / found.len() as f32 * scale;
+        vector.iter_mut().zip(*bytes).for_each(|(sum, byte)| *sum += f32::from(*byte) * share);
+    }
+    let length = vector.iter().map(|value| value * value).sum::<f32>().sqrt();
+    if length > 0.0 {
+        vector.iter_mut().for_each(|value| *value /= length);
+    }
+    quantise(&vector)
+}

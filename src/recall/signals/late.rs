@@ -1,0 +1,88 @@
+//! Late interaction: each word of the question looks for its nearest word in a message.
+//!
+//! A word is nearest to itself in another form (same term), else to the word with the most similar vector. What the
+//! words find is added up by how much each of them tells.
+
+use crate::language::Tongue;
+use crate::recall::index::ScopeIndex;
+use crate::recall::index::docs::{DocNo, Docs};
+use crate::recall::index::kernel::dots;
+use crate::recall::index::vocabulary::{TermNo, WordNo};
+
+/// A word of the question.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct AskedWord {
+    pub(crate) term: Option<TermNo>,
+    /// What a byte of its vector is worth; zero without a vector.
+    pub(crate) scale: f32,
+    /// How much it tells.
+    pub(crate) idf: f32,
+}
+
+/// Similarities of the question's words to words of the scope, as they are asked for.
+pub(crate) struct Late<'a> {
+    index: &'a ScopeIndex,
+    words: Vec<AskedWord>,
+    /// The vectors of those words, one behind the other.
+    vectors: Vec<i8>,
+    products: Vec<i32>,
+    idf_total: f32,
+    /// Where a word's similarities begin, plus one; zero while they are not computed.
+    places: Vec<u32>,
+    similarities: Vec<f32>,
+    best: Vec<f32>,
+}
+
+impl<'a> Late<'a> {
+    pub(crate) fn new(index: &'a ScopeIndex, words: Vec<AskedWord>, vectors: Vec<i8>) -> Self {
+        let idf_total = words.iter().map(|word| word.idf).sum();
+        let best = vec![0.0; words.len()];
+        let places = vec![0; index.vocabulary.len()];
+        let products = vec![0; words.len()];
+        Self { index, words, vectors, products, idf_total, places, similarities: Vec::new(), best }
+    }
+
+    /// How much of the question a message answers to, from 0 to 1.
+    pub(crate) fn of(&mut self, docs: &Docs, no: DocNo) -> f32 {
+        self.of_words(docs.words(no).iter().map(|word| word.word()))
+    }
+
+    /// The number of a word, if the scope knows it in this language or another.
+    pub(crate) fn known(&self, word: &str, tongue: Tongue) -> Option<WordNo> {
+        let others = Tongue::ALL.into_iter().filter(|other| *other != tongue);
+        std::iter::once(tongue).chain(others).find_map(|tongue| self.index.vocabulary.word(word, tongue))
+    }
+
+    /// How much of the question a list of words answers to, from 0 to 1.
+    pub(crate) fn of_words(&mut self, words: impl Iterator<Item = WordNo>) -> f32 {
+        if self.idf_total <= 0.0 {
+            return 0.0;
+        }
+        self.best.fill(0.0);
+        for word in words {
+            let start = self.similar(word);
+            let found = &self.similarities[start..start + self.words.len()];
+            self.best.iter_mut().zip(found).for_each(|(best, found)| *best = best.max(*found));
+        }
+        self.best.iter().zip(&self.words).map(|(best, word)| best * word.idf).sum::<f32>() / self.idf_total
+    }
+
+    fn similar(&mut self, word: WordNo) -> usize {
+        if self.places[word as usize] == 0 {
+            self.places[word as usize] = self.similarities.len() as u32 + 1;
+            self.compare(word);
+        }
+        self.places[word as usize] as usize - 1
+    }
+
+    /// The similarities of all words of the question to one of the scope.
+    fn compare(&mut self, word: WordNo) {
+        let term = self.index.vocabulary.term_of(word);
+        let (vector, scale) = self.index.vocabulary.vector(word);
+        dots(vector, &self.vectors, &mut self.products);
+        for (asked, product) in self.words.iter().zip(&self.products) {
+            let similarity = (*product as f32 * scale * asked.scale).max(0.0);
+            self.similarities.push(if asked.term == Some(term) { 1.0 } else { similarity });
+        }
+    }
+}

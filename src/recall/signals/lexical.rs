@@ -1,0 +1,209 @@
+//! BM25 on a message, on it with its neighbours, and on its session.
+//!
+//! Neighbourhoods have no postings of their own: the counts of a term in a message and beside it are added up while
+//! the term's postings are walked, so a memory that grows keeps one list per term.
+
+use crate::recall::index::ScopeIndex;
+use crate::recall::index::docs::{DocNo, Docs, NONE, Posting};
+use crate::recall::index::vocabulary::TermNo;
+
+const K1: f64 = 1.2;
+const B: f64 = 0.75;
+
+/// How much a term tells: `documents` in all, `with_it` of them use it.
+pub(crate) fn idf(documents: usize, with_it: usize) -> f64 {
+    let (all, with_it) = (documents as f64, with_it as f64);
+    (1.0 + (all - with_it + 0.5) / (with_it + 0.5)).ln()
+}
+
+/// One term's share of a BM25 score.
+fn bm25(idf: f64, times: f64, length: f64, length_mean: f64) -> f32 {
+    let relative = if length_mean > 0.0 { length / length_mean } else { 1.0 };
+    (idf * times * (K1 + 1.0) / (times + K1 * (1.0 - B + B * relative))) as f32
+}
+
+/// A term of the question.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct AskedTerm {
+    /// `None` for a term that nobody ever used.
+    pub(crate) term: Option<TermNo>,
+    /// Whether it is the name of a participant.
+    pub(crate) is_name: bool,
+    /// One for a word of the question, less for one that was added.
+    pub(crate) share: f64,
+}
+
+/// A term that is searched for, and how much of its weight counts.
+pub(crate) type Wanted = (TermNo, f64);
+
+/// BM25 of every message of a table for the given terms.
+pub(crate) fn own(docs: &Docs, terms: &[Wanted]) -> Vec<f32> {
+    let mut scores = vec![0.0; docs.len()];
+    let mean = docs.length_mean();
+    for (term, share) in terms {
+        let postings = docs.postings(*term);
+        let idf = share * idf(docs.len(), postings.len());
+        for posting in postings {
+            let at = posting.doc() as usize;
+            scores[at] += bm25(idf, posting.times().into(), docs.lengths[at].into(), mean);
+        }
+    }
+    scores
+}
+
+/// The share of the question's weight whose terms occur in each message.
+pub(crate) fn coverage(docs: &Docs, terms: &[AskedTerm]) -> Vec<f32> {
+    let mut covered = vec![0.0; docs.len()];
+    let mut whole = 0.0;
+    for asked in terms.iter().filter(|asked| !asked.is_name) {
+        let postings = asked.term.map_or(&[][..], |term| docs.postings(term));
+        let idf = (asked.share * idf(docs.len(), postings.len())) as f32;
+        whole += idf;
+        for posting in postings {
+            covered[posting.doc() as usize] += idf;
+        }
+    }
+    if whole > 0.0 {
+        covered.iter_mut().for_each(|share| *share /= whole);
+    }
+    covered
+}
+
+/// BM25 where the speaker's name counts as a word of the message.
+pub(crate) fn with_names(index: &ScopeIndex, terms: &[(Wanted, Vec<u16>)]) -> Vec<f32> {
+    let docs = &index.keys;
+    let named = docs.speakers.iter().filter(|speaker| **speaker != 0).count();
+    let mean = if docs.len() == 0 { 0.0 } else { (docs.length_total + named as u64) as f64 / docs.len() as f64 };
+    let mut scores = vec![0.0; docs.len()];
+    let mut counts = Counts::new(docs.len());
+    for ((term, share), speakers) in terms {
+        let mut uses: Vec<(DocNo, u32)> = Vec::new();
+        counts.fill(docs.postings(*term));
+        if !speakers.is_empty() {
+            let spoke = |no: &DocNo| speakers.contains(&docs.speakers[*no as usize]);
+            uses.extend((0..docs.len() as DocNo).filter(spoke).map(|no| (no, 1 + counts.of(no))));
+        }
+        let others =
+            docs.postings(*term).iter().filter(|posting| !speakers.contains(&docs.speakers[posting.doc() as usize]));
+        uses.extend(others.map(|posting| (posting.doc(), u32::from(posting.times()))));
+        counts.clear(docs.postings(*term));
+        let idf = share * idf(docs.len(), uses.len());
+        for (no, times) in uses {
+            let at = no as usize;
+            let length = f64::from(docs.lengths[at]) + f64::from(u8::from(docs.speakers[at] != 0));
+            scores[at] += bm25(idf, times.into(), length, mean);
+        }
+    }
+    scores
+}
+
+/// Which neighbours a message is read with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Around {
+    /// The message before it.
+    Before,
+    /// The messages before and after it.
+    Both,
+}
+
+/// BM25 of every message together with its neighbours in the session.
+pub(crate) fn around(index: &ScopeIndex, terms: &[Wanted], around: Around) -> Vec<f32> {
+    let docs = &index.keys;
+    let length =
+        |no: DocNo| neighbourhood(index, no, around).map(|no| u64::from(docs.lengths[no as usize])).sum::<u64>();
+    let total = match around {
+        Around::Before => index.key.length_with_before,
+        Around::Both => index.key.length_with_both,
+    };
+    let mean = if docs.len() == 0 { 0.0 } else { total as f64 / docs.len() as f64 };
+    let mut scores = vec![0.0; docs.len()];
+    let mut counts = Counts::new(docs.len());
+    for (term, share) in terms {
+        let postings = docs.postings(*term);
+        counts.fill(postings);
+        let touched = touched(index, postings, &counts, around);
+        let idf = share * idf(docs.len(), touched.len());
+        for no in touched {
+            let times: u32 = neighbourhood(index, no, around).map(|no| counts.of(no)).sum();
+            scores[no as usize] += bm25(idf, times.into(), length(no) as f64, mean);
+        }
+        counts.clear(postings);
+    }
+    scores
+}
+
+fn neighbourhood(index: &ScopeIndex, no: DocNo, around: Around) -> impl Iterator<Item = DocNo> {
+    let after = if around == Around::Both { index.key.after[no as usize] } else { NONE };
+    [no, index.key.before[no as usize], after].into_iter().filter(|no| *no != NONE)
+}
+
+/// The messages that use a term or have a neighbour that does, each once.
+fn touched(index: &ScopeIndex, postings: &[Posting], counts: &Counts, around: Around) -> Vec<DocNo> {
+    let mut touched = Vec::with_capacity(postings.len() * 3);
+    for posting in postings {
+        let no = posting.doc();
+        touched.push(no);
+        let after = index.key.after[no as usize];
+        if after != NONE && counts.of(after) == 0 {
+            touched.push(after);
+        }
+        let before = index.key.before[no as usize];
+        if around == Around::Both && before != NONE && counts.of(before) == 0 {
+            // A message between two that use the term was touched by the one before it already.
+            let second = index.key.before[before as usize];
+            if second == NONE || counts.of(second) == 0 {
+                touched.push(before);
+            }
+        }
+    }
+    touched
+}
+
+/// BM25 of every session as one document.
+pub(crate) fn sessions(index: &ScopeIndex, terms: &[Wanted]) -> Vec<f32> {
+    let spoken = index.sessions.iter().filter(|session| !session.keys.is_empty()).count();
+    let mean = if spoken == 0 { 0.0 } else { index.keys.length_total as f64 / spoken as f64 };
+    let mut scores = vec![0.0; index.sessions.len()];
+    let mut times = vec![0_u32; index.sessions.len()];
+    for (term, share) in terms {
+        let mut touched = Vec::new();
+        for posting in index.keys.postings(*term) {
+            let session = index.keys.sessions[posting.doc() as usize] as usize;
+            if times[session] == 0 {
+                touched.push(session);
+            }
+            times[session] += u32::from(posting.times());
+        }
+        let idf = share * idf(spoken, touched.len());
+        for session in touched {
+            scores[session] += bm25(idf, times[session].into(), index.sessions[session].length as f64, mean);
+            times[session] = 0;
+        }
+    }
+    scores
+}
+
+/// How often the messages use the term at hand.
+struct Counts(Vec<u8>);
+
+impl Counts {
+    fn new(docs: usize) -> Self {
+        Self(vec![0; docs])
+    }
+
+    fn fill(&mut self, postings: &[Posting]) {
+        for posting in postings {
+            self.0[posting.doc() as usize] = posting.times();
+        }
+    }
+
+    fn clear(&mut self, postings: &[Posting]) {
+        for posting in postings {
+            self.0[posting.doc() as usize] = 0;
+        }
+    }
+
+    fn of(&self, no: DocNo) -> u32 {
+        self.0[no as usize].into()
+    }
+}
