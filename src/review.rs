@@ -165,6 +165,16 @@ impl Memory {
         self.told(scope, None, "read_revisions", found)?.ok_or(ReviewError::UnknownTurn(id))
     }
 
+    /// What was recalled for a turn and why; `None` when nothing is kept about that.
+    pub async fn turn_context(&self, scope: &Scope, id: TurnId) -> Result<Option<Value>, ReviewError> {
+        let trace = self.parts.store.trace(scope, id).await;
+        match self.told(scope, None, "read_trace", trace)? {
+            Some(trace) => Ok(serde_json::from_str(&trace).ok()),
+            // An unknown turn is told from one without a trace.
+            None => self.turn(scope, id).await.map(|_| None),
+        }
+    }
+
     /// A session's messages, oldest first. The cursor counts turns in its upper part and messages
     /// within the turn in its lower sixteen bits.
     pub async fn messages(

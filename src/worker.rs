@@ -18,6 +18,9 @@ const FLUSH_EVERY: Duration = Duration::from_millis(500);
 /// How long a turn waits for the results of its tools, and how often that is looked at.
 const TOOLS_PATIENCE: SignedDuration = SignedDuration::from_mins(10);
 const TOOLS_EVERY: Duration = Duration::from_secs(60);
+/// How often turns without rows are looked for, and how soon after a failure.
+const ROWS_EVERY: Duration = Duration::from_secs(1);
+const ROWS_RETRY: Duration = Duration::from_secs(30);
 /// How soon a failed cleanup is tried again, at most.
 const CLEANUP_RETRY: Duration = Duration::from_secs(300);
 
@@ -33,8 +36,9 @@ impl Worker {
     pub fn start(memory: Memory, clock: Arc<ClockWatch>, cleanup_every: Duration) -> Self {
         let (stop, stopped) = watch::channel(false);
         let tools = tokio::spawn(until(stopped.clone(), give_up_on_tools(memory.clone())));
+        let rows = tokio::spawn(until(stopped.clone(), derive_rows(memory.clone())));
         let cleaning = tokio::spawn(until(stopped, clean_up(memory, clock, cleanup_every)));
-        Self { stop, tasks: vec![cleaning, tools] }
+        Self { stop, tasks: vec![cleaning, tools, rows] }
     }
 
     /// Starts writing what waits in this store.
@@ -75,6 +79,23 @@ async fn give_up_on_tools(memory: Memory) {
     loop {
         tokio::time::sleep(TOOLS_EVERY).await;
         memory.give_up_on_tools(TOOLS_PATIENCE).await;
+    }
+}
+
+/// Makes rows for recall while there are turns that lack them, and looks again after a while.
+async fn derive_rows(memory: Memory) {
+    if let Err(error) = memory.check_rows().await {
+        warn!(error = %error, "Whether recall's rows are of today's form cannot be told: {error}");
+    }
+    loop {
+        match memory.derive_rows().await {
+            Ok(derived) if !derived.is_nothing() => tokio::task::yield_now().await,
+            Ok(_) => tokio::time::sleep(ROWS_EVERY).await,
+            Err(error) => {
+                warn!(error = %error, "Rows for recall cannot be written yet: {error}");
+                tokio::time::sleep(ROWS_RETRY).await;
+            }
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 const FLOORS: [&str; 7] = [
     "cli → config → api",
     "worker → turn, digest, lifecycle, review",
-    "memory, recall",
+    "memory → recall",
     "store",
     "clarify → knowledge → fact → episode → topic → session",
     "model",
@@ -111,6 +111,8 @@ fn scopes_are_built_in_few_places() {
         if code(&text).contains("Scope::new(") && !about_others {
             assert!(SCOPE_BUILDERS.contains(&name.as_str()), "{name} builds a scope");
         }
+        let reads = code(&text).contains("Scope::as_stored(");
+        assert!(!reads || name.starts_with("store/"), "{name} takes a scope that only the store knows");
     }
 }
 

@@ -1,15 +1,48 @@
-//! What the model is shown: a system prompt, the window, the question.
+//! What the model is shown: a system prompt, the window, what was recalled, the question.
+//!
+//! Within the model's limit the question comes first, then the window (its oldest messages go first), and what was
+//! recalled takes the room that is left: the running conversation is worth more than a memory of another one.
 
 use serde_json::{Value, json};
 
-use crate::memory::{MemorySettings, WindowAs};
-use crate::session::{DoesNotFit, Template, Turn, fit, window};
+use super::inject::{block, inject};
+use crate::id::TurnId;
+use crate::memory::{InjectInto, MemorySettings, WindowAs};
+use crate::message::block::MARKS_TOKENS_MAX;
+use crate::session::{DoesNotFit, Fitted, Template, Turn, fit, window};
+use crate::tokens;
 
 /// A composed prompt and how much of the conversation is in it.
 #[derive(Debug, PartialEq)]
 pub(super) struct Composed {
     pub(super) messages: Vec<Value>,
     pub(super) messages_in_context: usize,
+    /// The turns that are in it as a whole: they need not be recalled.
+    pub(super) shown: Vec<TurnId>,
+    /// Tokens that what is recalled may take.
+    pub(super) recall_tokens_max: usize,
+}
+
+impl Composed {
+    /// Lays what was recalled before the model. A text that grew over its room, because it imitates our marks, stays
+    /// out. Answers whether it was laid.
+    pub(super) fn lay(&mut self, recalled: &str, into: InjectInto) -> bool {
+        let block = block(recalled);
+        let fits = block.is_empty() || tokens::count(&block) <= self.recall_tokens_max + MARKS_TOKENS_MAX;
+        fits && inject(&mut self.messages, &block, into)
+    }
+}
+
+/// Tokens that what is recalled may take beside what fitted, its marks not counted.
+pub(super) fn recall_room(fitted: &Fitted<'_>, fixed: &[&str], limit: usize, settings: &MemorySettings) -> usize {
+    let wanted = settings.recall.tokens_max + MARKS_TOKENS_MAX;
+    fitted.room(fixed, limit, wanted).saturating_sub(MARKS_TOKENS_MAX)
+}
+
+/// The turns whose question is shown: what follows it is shown, too, because a window loses its oldest first.
+pub(super) fn shown_whole(fitted: &Fitted<'_>, turns: &[Turn]) -> Vec<TurnId> {
+    let is_shown = |turn: &&Turn| fitted.messages.iter().any(|message| std::ptr::eq(*message, turn.question()));
+    turns.iter().filter(is_shown).map(|turn| turn.id).collect()
 }
 
 /// Composes the prompt for a question from the turns before it.
@@ -24,6 +57,8 @@ pub(super) fn compose(
     let limit = settings.model_tokens_max.saturating_sub(settings.answer_tokens);
     let fitted = fit(window(turns, settings.context_messages), &[&system, query], limit)?;
     let messages_in_context = fitted.messages_in_context();
+    let recall_tokens_max = recall_room(&fitted, &[&system, query], limit, settings);
+    let shown = shown_whole(&fitted, turns);
     let earlier: Vec<Value> = match settings.window_as {
         WindowAs::Messages => fitted.messages.iter().map(|message| message.to_wire()).collect(),
         WindowAs::Text => {
@@ -37,7 +72,7 @@ pub(super) fn compose(
     let mut messages = vec![json!({"role": "system", "content": system})];
     messages.extend(earlier);
     messages.push(json!({"role": "user", "content": query}));
-    Ok(Composed { messages, messages_in_context })
+    Ok(Composed { messages, messages_in_context, shown, recall_tokens_max })
 }
 
 #[cfg(test)]
@@ -98,5 +133,25 @@ mod tests {
         let composed = compose(templates.choose(Some("en"), ""), None, &turns, "now?", &settings).expect("fits");
         assert_eq!(contents(&composed)[1..], ["a1", "q2", "a2", "now?"]);
         assert_eq!(composed.messages_in_context, 3);
+        assert_eq!(composed.shown, [turns[1].id], "half a turn may be recalled");
+    }
+
+    /// C7: with the window full, what is recalled has only the room that is left.
+    #[test]
+    fn the_window_comes_before_what_is_recalled() {
+        let templates = Templates::default();
+        let compose = |model_tokens_max: usize| {
+            let settings = MemorySettings { model_tokens_max, answer_tokens: 20, ..MemorySettings::default() };
+            let turns = [turn(1, &"old ".repeat(80), "a1"), turn(2, "q2", "a2")];
+            compose(templates.choose(Some("en"), ""), None, &turns, "now?", &settings).expect("fits")
+        };
+        assert_eq!(compose(8_192).recall_tokens_max, MemorySettings::default().recall.tokens_max);
+        assert_eq!(compose(120).recall_tokens_max.min(40), compose(120).recall_tokens_max);
+        let mut tight = compose(260);
+        assert!((1..100).contains(&tight.recall_tokens_max), "{}", tight.recall_tokens_max);
+        assert!(!tight.lay(&"too long ".repeat(200), InjectInto::User));
+        assert!(tight.lay("- Rex", InjectInto::User));
+        let last = tight.messages.last().expect("the question")["content"].as_str().expect("text");
+        assert!(last.starts_with("<recalled_memory ") && last.ends_with("now?"), "{last}");
     }
 }

@@ -1,8 +1,9 @@
 //! What happens in a chat request, top to bottom.
 //!
 //! Reading order: [`Memory::take_turn`] (checks, then hands the work to a task of its own), `run` (the
-//! path of a turn), `compose` (what the model is shown); `proxy` is the same for requests in OpenAI's format,
-//! `inject` how memory is laid into them.
+//! path of a turn), `remind` (what is recalled for it, in time or not at all), `compose` (what the model is shown),
+//! `inject` (how memory is laid before it), `trace` (why it was that); `proxy` is the same for requests in OpenAI's
+//! format.
 //!
 //! **Invariant:** no future that touches the store lives in a task a client can cancel. A client that
 //! leaves costs its answer, never half a turn.
@@ -10,7 +11,11 @@
 mod compose;
 pub mod inject;
 pub mod proxy;
+mod remind;
 mod run;
+mod trace;
+
+pub use remind::{Explained, Reminded};
 
 use std::time::Duration;
 
@@ -20,6 +25,7 @@ use tokio::sync::mpsc;
 use crate::id::{SessionId, TurnId};
 use crate::memory::Memory;
 use crate::model::ModelError;
+use crate::recall::Reminder;
 use crate::scope::Scope;
 use crate::session::{DoesNotFit, Intent, SessionSeed, TextError, check_text};
 use crate::store::StoreError;
@@ -52,15 +58,28 @@ pub struct RunningTurn {
     events: mpsc::Receiver<TurnEvent>,
 }
 
-/// What comes of a turn, in order: pieces, then one ending.
+/// What comes of a turn, in order: what was recalled, pieces, then one ending.
 #[derive(Debug)]
 pub enum TurnEvent {
+    /// What the model was reminded of, before it is asked.
+    Reminded(Shown),
     /// More of the answer.
     Piece(String),
     /// The answer is complete, and on disk unless it says otherwise.
     Done(Box<Answer>),
     /// There is no (whole) answer.
     Failed(TurnError),
+}
+
+/// How much of what is remembered the model was shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Shown {
+    /// Remembered messages: the end of the conversation, and what was recalled.
+    pub items: usize,
+    /// Tokens of what was recalled.
+    pub tokens: usize,
+    /// How long recall took.
+    pub recall_time: Duration,
 }
 
 /// A complete answer and how it came about.
@@ -80,6 +99,10 @@ pub struct Answer {
     pub intent: Intent,
     /// Whether everything went as it should.
     pub health: Health,
+    /// What the model was reminded of, oldest first.
+    pub reminders: Vec<Reminder>,
+    /// How much the model was shown.
+    pub shown: Shown,
     /// How long the store took.
     pub store_time: Duration,
 }
@@ -94,6 +117,11 @@ pub enum Health {
 }
 
 impl Health {
+    /// Degraded when either is.
+    pub fn and(self, other: Self) -> Self {
+        if self == Self::Ok { other } else { self }
+    }
+
     /// The word in headers and metadata.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -142,7 +170,7 @@ impl RunningTurn {
     pub async fn answer(mut self) -> Result<Answer, TurnError> {
         while let Some(event) = self.next().await {
             match event {
-                TurnEvent::Piece(_) => {}
+                TurnEvent::Reminded(_) | TurnEvent::Piece(_) => {}
                 TurnEvent::Done(answer) => return Ok(*answer),
                 TurnEvent::Failed(error) => return Err(error),
             }

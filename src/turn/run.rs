@@ -8,11 +8,12 @@ use tokio::sync::mpsc;
 use tracing::warn;
 
 use super::compose::{Composed, compose};
-use super::{Answer, Health, TurnError, TurnEvent, TurnRequest, notes};
+use super::{Answer, Health, Reminded, Shown, TurnError, TurnEvent, TurnRequest, notes};
 use crate::id::{SessionId, TurnId};
 use crate::memory::Memory;
 use crate::message::{Message, Role};
 use crate::model::{Ending, ModelError, Piece, Pieces, Prompt};
+use crate::recall::Ask;
 use crate::scope::Scope;
 use crate::session::{ClosedTurn, Intent, OpenTurn, SessionSeed, Turn, TurnStatus, read_intent};
 use crate::store::{Kept, Opened, Recent, StoreError};
@@ -66,9 +67,14 @@ impl Run {
         let started = Instant::now();
         let (recent, mut health) = self.recent(request.session).await;
         let read_time = started.elapsed();
-        let (composed, language) = self.compose(&request, &recent)?;
+        let (mut composed, language) = self.compose(&request, &recent)?;
+        let reminded = self.remind(&request.query, &mut composed).await;
+        health = health.and(reminded.health);
+        let shown = shown(&composed, &reminded);
+        let _ = self.events.send(TurnEvent::Reminded(shown)).await;
         let intent = read_intent(&request.query);
-        let prompt = Prompt { messages: composed.messages.clone(), stream: request.stream };
+        let trace = self.memory.trace(&request.query, &reminded);
+        let prompt = Prompt { messages: std::mem::take(&mut composed.messages), stream: request.stream };
 
         // The question reaches the disk while the model thinks, and before the first byte leaves.
         let ((opened, open_time), asked) =
@@ -80,7 +86,7 @@ impl Run {
         };
 
         // A failing store costs the mark `ok`, not the answer.
-        let (kept, close_time) = timed(self.close(&heard, &composed)).await;
+        let (kept, close_time) = timed(self.close(&heard, &composed, trace)).await;
         if opened.kept == Kept::Waiting || kept != Some(Kept::OnDisk) {
             health = Health::Degraded;
             self.memory.meters().turns_waited.one();
@@ -88,7 +94,35 @@ impl Run {
             self.memory.meters().turns_stored.one();
         }
         let store_time = read_time + open_time + close_time;
-        self.answer(heard, &opened, &composed, intent, health, store_time)
+        let ending = heard.ending.map_err(|stop| self.stopped(stop))?;
+        Ok(Answer {
+            number: opened.number,
+            model: self.model(Some(&ending)),
+            tokens_used: ending.tokens_used,
+            text: heard.text,
+            messages_in_context: composed.messages_in_context,
+            intent,
+            health,
+            reminders: reminded.recalled.reminders,
+            shown,
+            store_time,
+        })
+    }
+
+    /// Lays before the model what was said about the question, here or in other conversations.
+    async fn remind(&self, query: &str, composed: &mut Composed) -> Reminded {
+        let ask = Ask {
+            question: query.to_owned(),
+            session: Some(self.session),
+            tokens_max: composed.recall_tokens_max,
+            shown: std::mem::take(&mut composed.shown),
+            ..Ask::default()
+        };
+        let mut reminded = self.memory.remind(&self.scope, ask).await;
+        if !composed.lay(&reminded.recalled.text, self.memory.settings.inject) {
+            reminded.recalled.leave_out();
+        }
+        reminded
     }
 
     /// The end of the conversation. An answer without it is worth more than no answer.
@@ -173,8 +207,8 @@ impl Run {
     }
 
     /// Writes how the turn ended. `None` when it could not be kept at all.
-    async fn close(&self, heard: &Heard, composed: &Composed) -> Option<Kept> {
-        let closed = self.closed(heard, composed);
+    async fn close(&self, heard: &Heard, composed: &Composed, trace: Option<String>) -> Option<Kept> {
+        let closed = ClosedTurn { trace, ..self.closed(heard, composed) };
         if closed.status == TurnStatus::Failed {
             self.memory.meters().turns_failed.one();
         }
@@ -198,7 +232,16 @@ impl Run {
         let messages = if blank { Vec::new() } else { vec![self.answer_message(heard)] };
         let reason = reason.map_or(Value::Null, Value::String);
         let metadata = notes([("messages_in_context", composed.messages_in_context.into()), ("reason", reason)]);
-        ClosedTurn { id: self.turn, session: self.session, status, messages, metadata, attempt: 0, others: Vec::new() }
+        ClosedTurn {
+            id: self.turn,
+            session: self.session,
+            status,
+            messages,
+            metadata,
+            attempt: 0,
+            others: Vec::new(),
+            trace: None,
+        }
     }
 
     fn answer_message(&self, heard: &Heard) -> Message {
@@ -217,28 +260,6 @@ impl Run {
         said.unwrap_or_else(|| self.memory.model_name().to_owned())
     }
 
-    fn answer(
-        &self,
-        heard: Heard,
-        opened: &Opened,
-        composed: &Composed,
-        intent: Intent,
-        health: Health,
-        store_time: Duration,
-    ) -> Result<Answer, TurnError> {
-        let ending = heard.ending.map_err(|stop| self.stopped(stop))?;
-        Ok(Answer {
-            number: opened.number,
-            model: self.model(Some(&ending)),
-            tokens_used: ending.tokens_used,
-            text: heard.text,
-            messages_in_context: composed.messages_in_context,
-            intent,
-            health,
-            store_time,
-        })
-    }
-
     fn stopped(&self, stop: Stop) -> TurnError {
         if !matches!(stop, Stop::ClientGone) {
             self.memory.meters().model_failures.one();
@@ -255,6 +276,13 @@ impl Run {
     fn fail(&self, operation: &str, error: &StoreError) {
         self.memory.report(&self.scope, Some(self.session), operation, error);
     }
+}
+
+/// How much the model is shown.
+fn shown(composed: &Composed, reminded: &Reminded) -> Shown {
+    let Reminded { recalled, took, .. } = reminded;
+    let items = composed.messages_in_context + recalled.reminders.len();
+    Shown { items, tokens: recalled.tokens, recall_time: *took }
 }
 
 /// Words to tell the language by: the question, and the ones before it, for short follow-ups.

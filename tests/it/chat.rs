@@ -48,6 +48,9 @@ async fn an_answer_has_the_documents_fields() {
             "model",
             "tokens_used",
             "intent_decided_by",
+            "recalled",
+            "recall_tokens",
+            "recall_ms",
             "status"
         ]
     );
@@ -61,7 +64,9 @@ async fn an_answer_has_the_documents_fields() {
     assert_eq!(answer.header("x-session-id"), SESSION);
     assert_eq!(answer.header("x-recalld-turn"), metadata["turn_id"]);
     assert_eq!(answer.header("x-recalld-status"), "ok");
-    assert!(answer.header("server-timing").starts_with("store;dur="), "{:?}", answer.headers);
+    assert_eq!((&metadata["recalled"], answer.header("x-recalld-items")), (&json!(0), "0"));
+    let timing = answer.header("server-timing");
+    assert!(timing.starts_with("recall;dur=") && timing.contains(", store;dur="), "{timing}");
 }
 
 /// C2: known ids continue, unknown ones begin, in any case, echoed in lower case.
@@ -146,7 +151,13 @@ async fn the_model_is_shown_exactly_the_last_ten_messages() {
     }
     let last = house.chat(SESSION, "now?").await;
     assert_eq!(last["metadata"]["messages_in_context"], 10);
-    assert_eq!(last_prompt(&house)[1..], ["q4", "a4", "q5", "a5", "q6", "a6", "q7", "a7", "q8", "a8", "now?"]);
+    let prompt = last_prompt(&house);
+    assert_eq!(prompt[1..11], ["q4", "a4", "q5", "a5", "q6", "a6", "q7", "a7", "q8", "a8"]);
+    assert!(
+        prompt[11].ends_with("\n\nnow?") && !prompt[11].contains("q4"),
+        "older ones may be recalled: {}",
+        prompt[11]
+    );
     let roles: Vec<Value> = house.model.shown()[8].messages.iter().map(|message| message["role"].clone()).collect();
     assert_eq!(roles[..3], ["system", "user", "assistant"]);
     assert_eq!(house.turns(SESSION).await[8]["metadata"]["messages_in_context"], 10);

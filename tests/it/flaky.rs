@@ -1,6 +1,8 @@
-//! A store that fails when told to.
+//! A store that fails when told to, or keeps recall waiting.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use recalld::id::{SessionId, TurnId};
@@ -9,24 +11,43 @@ use recalld::session::{
     AddedMessage, ClosedTurn, Held, OpenTurn, ReviseTurn, Revision, Session, SessionPatch, SessionSeed, Turn, TurnDraft,
 };
 use recalld::store::{
+    ChangeMark, Changes, DerivedRow, DueTurn, HistoryMatch, RecallCursor, RecallPage, Revised, Todo, Trail,
+};
+use recalld::store::{
     Expired, Expiry, Kept, Opened, Page, PageRequest, Recent, Sqlite, Stats, Store, StoreError, StoreFuture,
 };
-use recalld::store::{HistoryMatch, Revised, Trail};
 
 /// SQLite, or whatever error it was told to fail with.
 pub(crate) struct Flaky {
     inner: Sqlite,
     failure: Mutex<Option<StoreError>>,
+    /// Whether recall waits for an answer that does not come.
+    hangs: AtomicBool,
 }
 
 impl Flaky {
     pub(crate) fn new(inner: Sqlite) -> Self {
-        Self { inner, failure: Mutex::default() }
+        Self { inner, failure: Mutex::default(), hangs: AtomicBool::default() }
     }
 
     /// From now on everything fails like this; `None` makes it well again.
     pub(crate) fn fail(&self, with: Option<StoreError>) {
         *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = with;
+    }
+
+    /// From now on recall waits, or no longer.
+    pub(crate) fn hang(&self, hangs: bool) {
+        self.hangs.store(hangs, Ordering::SeqCst);
+    }
+
+    fn or_hang<'a, T: Send + 'a>(&'a self, work: impl FnOnce() -> StoreFuture<'a, T>) -> StoreFuture<'a, T> {
+        let later = self.or_fail(work);
+        Box::pin(async {
+            while self.hangs.load(Ordering::SeqCst) {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            later.await
+        })
     }
 
     fn or_fail<'a, T: Send + 'a>(&self, work: impl FnOnce() -> StoreFuture<'a, T>) -> StoreFuture<'a, T> {
@@ -121,6 +142,52 @@ impl Store for Flaky {
 
     fn expire(&self, expiry: Expiry) -> StoreFuture<'_, Expired> {
         self.or_fail(|| self.inner.expire(expiry))
+    }
+
+    fn recall_entries(
+        &self,
+        scope: &Scope,
+        embedder: &str,
+        after: Option<RecallCursor>,
+        limit: usize,
+    ) -> StoreFuture<'_, RecallPage> {
+        self.or_fail(|| self.inner.recall_entries(scope, embedder, after, limit))
+    }
+
+    fn recall_changes(&self, scope: &Scope, since: Option<ChangeMark>, embedder: &str) -> StoreFuture<'_, Changes> {
+        self.or_hang(|| self.inner.recall_changes(scope, since, embedder))
+    }
+
+    fn unwatch(&self, scope: &Scope) {
+        self.inner.unwatch(scope);
+    }
+
+    fn recall_todo(&self, what: Todo, limit: usize) -> StoreFuture<'_, Vec<DueTurn>> {
+        self.or_fail(|| self.inner.recall_todo(what, limit))
+    }
+
+    fn keep_recall_rows(&self, rows: Vec<DerivedRow>) -> StoreFuture<'_, ()> {
+        self.or_fail(|| self.inner.keep_recall_rows(rows))
+    }
+
+    fn recall_again(&self, what: Todo) -> StoreFuture<'_, u64> {
+        self.or_fail(|| self.inner.recall_again(what))
+    }
+
+    fn recall_made_with(&self, what: Todo) -> StoreFuture<'_, Option<String>> {
+        self.or_fail(|| self.inner.recall_made_with(what))
+    }
+
+    fn note_recall_made_with(&self, what: Todo, made_with: &str) -> StoreFuture<'_, ()> {
+        self.or_fail(|| self.inner.note_recall_made_with(what, made_with))
+    }
+
+    fn turns_by_id(&self, scope: &Scope, ids: &[TurnId]) -> StoreFuture<'_, Vec<Turn>> {
+        self.or_fail(|| self.inner.turns_by_id(scope, ids))
+    }
+
+    fn trace(&self, scope: &Scope, turn: TurnId) -> StoreFuture<'_, Option<String>> {
+        self.or_fail(|| self.inner.trace(scope, turn))
     }
 
     fn stats(&self, scope: &Scope) -> StoreFuture<'_, Stats> {

@@ -29,6 +29,8 @@ use crate::flaky::Flaky;
 
 /// A session nobody has used yet.
 pub(crate) const SESSION: &str = "550e8400-e29b-41d4-a716-446655440000";
+/// And another one.
+pub(crate) const OTHER_SESSION: &str = "11111111-2222-4333-8444-555555555555";
 
 /// What a house is built from; what is not said is as usual.
 pub(crate) struct Plan {
@@ -115,6 +117,8 @@ impl House {
             upstream: Arc::clone(&ground.upstream),
             clock: Arc::clone(&clock) as _,
             ids: Arc::clone(&ground.ids),
+            embedder: Arc::new(recalld::model::embed::Builtin::default()),
+            weights: recalld::recall::WeightTable::shipped(),
             templates: Templates::default(),
             meters: Arc::new(Meters::default()),
         };
@@ -163,6 +167,12 @@ impl House {
     /// All turns of a session of the usual user, page by page.
     pub(crate) async fn turns(&self, session: &str) -> Vec<Value> {
         self.pages(&format!("/api/v1/sessions/{session}/turns?limit=50"), "turns").await
+    }
+
+    /// The first turns of somebody's session.
+    pub(crate) async fn turns_of(&self, user: &str, session: &str) -> Vec<Value> {
+        let page = self.get(&format!("/api/v1/sessions/{session}/turns")).user(user).send().await.expect(200);
+        page["turns"].as_array().expect("a list").clone()
     }
 
     /// All items of a list, page by page.

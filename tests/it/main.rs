@@ -22,6 +22,7 @@ mod openapi;
 mod openwebui;
 mod process;
 mod properties;
+mod recall;
 mod rest;
 mod restart;
 mod stream;

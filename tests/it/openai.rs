@@ -139,6 +139,7 @@ async fn a_client_that_leaves_early_has_its_turn_ended() {
     let asked = house.post(CHAT).session(SESSION).json(body(talk(&["a"])));
     let left = tokio::time::timeout(std::time::Duration::from_millis(100), asked).await;
     assert!(left.is_err());
+    eventually("the turn begins", async || sessions(&house).await.pop()).await;
     eventually("the turn ends", async || {
         let turns = house.turns(SESSION).await;
         turns.first().is_some_and(|turn| turn["status"] == "failed").then_some(())

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::id::{SessionId, TurnId};
 use crate::message::Message;
@@ -46,16 +46,20 @@ impl Outcome {
     }
 }
 
-/// Which turn, and which try at it.
-#[derive(Debug, Clone, Copy)]
+/// Which turn, which try at it, and what its ending carries beside what was said.
+#[derive(Debug, Clone)]
 pub(super) struct Which {
     pub(super) id: TurnId,
     pub(super) session: SessionId,
     pub(super) attempt: u32,
+    /// Keys to set in the turn's metadata.
+    pub(super) notes: Map<String, Value>,
+    /// Why the model was reminded of what it was.
+    pub(super) trace: Option<String>,
 }
 
 /// The ending of a turn, from what was said.
-pub(super) fn ending(which: Which, said: &Said, outcome: &Outcome, model: &str, now: Timestamp) -> ClosedTurn {
+pub(super) fn ending(which: &Which, said: &Said, outcome: &Outcome, model: &str, now: Timestamp) -> ClosedTurn {
     let mut answers = said.choices.iter().filter_map(|choice| message(choice, said, model, now));
     let answer = answers.next();
     let spoke = answer.as_ref().is_some_and(Message::says_something);
@@ -70,14 +74,17 @@ pub(super) fn ending(which: Which, said: &Said, outcome: &Outcome, model: &str, 
         TurnStatus::Complete | TurnStatus::Pending => Value::Null,
         _ => reason.unwrap_or_else(|| "the model's answer was empty or broke off".into()).into(),
     };
+    let mut metadata = which.notes.clone();
+    metadata.extend(notes([("reason", reason)]));
     ClosedTurn {
         id: which.id,
         session: which.session,
         status,
         others: answers.filter(|other| status == TurnStatus::Complete && other.says_something()).collect(),
         messages: answer.filter(|_| spoke).into_iter().collect(),
-        metadata: notes([("reason", reason)]),
+        metadata,
         attempt: which.attempt,
+        trace: which.trace.clone(),
     }
 }
 
@@ -99,10 +106,11 @@ mod tests {
     #[track_caller]
     fn check(message: Value, ended: bool, outcome: Outcome, status: TurnStatus, messages: usize) {
         let ids = CountedIds::default();
-        let which = Which { id: ids.turn(Timestamp::UNIX_EPOCH), session: ids.session(), attempt: 0 };
+        let (id, session) = (ids.turn(Timestamp::UNIX_EPOCH), ids.session());
+        let which = Which { id, session, attempt: 0, notes: Map::new(), trace: None };
         let choices = vec![Choice { message, finish_reason: None }];
         let said = Said { choices, ended, ..Said::default() };
-        let closed = ending(which, &said, &outcome, "m", Timestamp::UNIX_EPOCH);
+        let closed = ending(&which, &said, &outcome, "m", Timestamp::UNIX_EPOCH);
         assert_eq!((closed.status, closed.messages.len()), (status, messages));
         assert_eq!(closed.metadata.contains_key("reason"), matches!(status, TurnStatus::Partial | TurnStatus::Failed));
     }

@@ -19,7 +19,7 @@ use hyper::{HeaderMap, StatusCode};
 use serde_json::{Map, Value};
 use tokio::sync::{mpsc, oneshot};
 
-use super::{Health, TurnError};
+use super::{Health, Shown, TurnError};
 use crate::id::{SessionId, TurnId};
 use crate::memory::{InjectInto, Memory};
 use crate::model::relay::Passed;
@@ -128,8 +128,8 @@ pub struct Head {
     pub turn: Option<TurnId>,
     /// Whether everything went as it should so far; `None` when nothing is remembered.
     pub health: Option<Health>,
-    /// How many remembered messages were laid before the model.
-    pub items: usize,
+    /// How much of what is remembered the model is shown.
+    pub shown: Shown,
     /// How long the store took so far.
     pub store_time: Duration,
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, json};
 
 use super::ProxyRequest;
 use super::prompt::{self, Laid};
@@ -10,13 +10,14 @@ use super::run::Run;
 use crate::id::{SessionId, TurnId};
 use crate::memory::SessionLock;
 use crate::message::{Message, Role};
+use crate::recall::Ask;
 use crate::scope::Scope;
 use crate::session::{
-    Alignment, Asked, ClientIds, ClosedTurn, Fingerprint, Held, HistoryMode, OpenTurn, Placement, ReviseTurn,
+    Alignment, Asked, ClientIds, ClosedTurn, Fingerprint, Held, HistoryMode, OpenTurn, Outline, Placement, ReviseTurn,
     SessionSeed, Shift, Step, Turn, TurnDraft, TurnStatus, align,
 };
 use crate::store::{HistoryMatch, Trail};
-use crate::turn::{Health, TurnError};
+use crate::turn::{Health, Reminded, TurnError};
 
 /// Outlines read beyond those a client's list needs, for branches it has left.
 const OUTLINES_SPARE: usize = 64;
@@ -38,7 +39,10 @@ pub(super) enum Planned {
 pub(super) struct Plan {
     pub(super) write: Write,
     pub(super) laid: Laid,
+    /// Why the model is reminded of what it is.
+    pub(super) trace: Option<String>,
     pub(super) health: Health,
+    pub(super) recall_time: Duration,
     pub(super) read_time: Duration,
 }
 
@@ -78,12 +82,15 @@ impl Run {
             Err(alignment) => alignment,
         };
         let shift = alignment.shift(&found.held);
-        let (laid, health) = self.lay_out(request, &asked, &found, &alignment, &shift).await;
+        let (laid, reminded) = self.lay_out(request, &asked, &found, &alignment, &shift).await;
+        let trace = self.memory.trace(&asked.open[0].text, &reminded);
         let write = match request.mode.records() {
             true => self.to_write(request, asked, found, &alignment, shift, &laid),
             false => Write::Nothing,
         };
-        Ok(Planned::Ask(Box::new(Plan { write, laid, health, read_time: started.elapsed() })))
+        let (health, recall_time) = (reminded.health, reminded.took);
+        let read_time = started.elapsed().saturating_sub(recall_time);
+        Ok(Planned::Ask(Box::new(Plan { write, laid, trace, health, recall_time, read_time })))
     }
 
     /// The conversation: the one the client names, else the one in which this was said, else a new one.
@@ -166,7 +173,8 @@ impl Run {
         Ok(Err(Alignment { step: Step::Revise(id), ..alignment }))
     }
 
-    /// What the model lacks, from what is held.
+    /// What the model lacks: the end of the conversation, as far as the client left it out, and what was said about
+    /// the question at any time.
     async fn lay_out(
         &self,
         request: &ProxyRequest,
@@ -174,17 +182,41 @@ impl Run {
         found: &Found,
         alignment: &Alignment,
         shift: &Shift,
-    ) -> (Laid, Health) {
+    ) -> (Laid, Reminded) {
         let again = match &alignment.step {
-            Step::Continue(id) => return (self.laid_before(*id).await, Health::Ok),
+            Step::Continue(id) => return (self.laid_before(*id).await, Reminded::nothing()),
             Step::Revise(id) => Some(*id),
             _ => None,
         };
-        if !request.mode.injects() || found.held.turns.is_empty() {
-            return (Laid::default(), Health::Ok);
+        if !request.mode.injects() || !prompt::takes_a_block(&request.body) {
+            return (Laid::default(), Reminded::nothing());
+        }
+        let (turns, health) = self.recent(found).await;
+        let is_shown = |turn: &Turn| !shift.hide.contains(&turn.number) && Some(turn.id) != again;
+        let turns: Vec<Turn> = turns.into_iter().filter(is_shown).collect();
+        let lacking = prompt::lacking(asked, &turns, &self.memory.settings);
+        let mut shown = lacking.shown.clone();
+        shown.extend(again);
+        shown.extend(self.sent_or_gone(asked, found, shift).await);
+        let ask = Ask {
+            question: asked.open[0].text.clone(),
+            session: Some(found.session),
+            tokens_max: lacking.recall_tokens_max,
+            shown,
+            ..Ask::default()
+        };
+        let mut reminded = self.memory.remind(&self.scope, ask).await;
+        reminded.health = reminded.health.and(health);
+        (prompt::lay_out(asked, lacking, &mut reminded.recalled), reminded)
+    }
+
+    /// The end of the conversation. An answer without it is worth more than no answer.
+    async fn recent(&self, found: &Found) -> (Vec<Turn>, Health) {
+        if found.held.turns.is_empty() {
+            return (Vec::new(), Health::Ok);
         }
         let messages_max = self.memory.settings.context_messages;
-        let (turns, health) = match self.memory.parts.store.last_turns(&self.scope, found.session, messages_max).await {
+        match self.memory.parts.store.last_turns(&self.scope, found.session, messages_max).await {
             Ok(recent) if recent.damaged.is_empty() => (recent.turns, Health::Ok),
             Ok(recent) => {
                 self.memory.meters().rows_damaged.many(recent.damaged.len() as u64);
@@ -194,11 +226,23 @@ impl Run {
                 self.report(None, "read_history", &error);
                 (Vec::new(), Health::Degraded)
             }
+        }
+    }
+
+    /// Turns that the client sent itself, here or in the conversation it left, and those that this very request
+    /// supersedes: the model needs no reminder of either.
+    async fn sent_or_gone(&self, asked: &Asked, found: &Found, shift: &Shift) -> Vec<TurnId> {
+        let left = match found.fork {
+            Some(session) => self.memory.parts.store.held(&self.scope, session, OUTLINES_MAX).await.unwrap_or_default(),
+            None => Held::default(),
         };
-        let shown = |turn: &Turn| !shift.hide.contains(&turn.number) && Some(turn.id) != again;
-        let turns: Vec<Turn> = turns.into_iter().filter(shown).collect();
-        let template = self.memory.parts.templates.choose(None, &asked.open[0].text);
-        (prompt::lay_out(asked, &turns, template, &self.memory.settings), health)
+        let sent = prompt::sent(asked);
+        let is_sent = |turn: &Outline| {
+            sent.contains(&turn.question) && turn.answer.as_ref().is_none_or(|answer| sent.contains(answer))
+        };
+        let gone = |turn: &Outline| shift.hide.contains(&turn.number);
+        let here = found.held.turns.iter().filter(|turn| is_sent(turn) || gone(turn));
+        here.chain(left.turns.iter().filter(|turn| is_sent(turn))).map(|turn| turn.id).collect()
     }
 
     /// What was laid before the model for a question goes with its tool rounds too, byte for byte.
@@ -211,6 +255,7 @@ impl Run {
             block: injected["block"].as_str().unwrap_or("").to_owned(),
             window: injected["messages"].as_array().cloned().unwrap_or_default(),
             items: injected["items"].as_u64().unwrap_or(0) as usize,
+            tokens: injected["tokens"].as_u64().unwrap_or(0) as usize,
         }
     }
 
@@ -241,7 +286,10 @@ impl Run {
                 messages.reverse();
                 let (status, metadata) = (TurnStatus::Pending, Map::new());
                 let others = Vec::new();
-                Write::Continue(ClosedTurn { id, session, status, messages, metadata, attempt, others }, found.lock)
+                Write::Continue(
+                    ClosedTurn { id, session, status, messages, metadata, attempt, others, trace: None },
+                    found.lock,
+                )
             }
         }
     }
@@ -283,7 +331,8 @@ impl Run {
             seed.metadata.insert("forked_from".into(), fork.to_string().into());
         }
         let (id, session) = (self.memory.parts.ids.turn(now), found.session);
-        OpenTurn { id, session, seed, question, metadata: trace(laid), asked_at: None, place: placement }
+        let metadata = if laid.items == 0 { Map::new() } else { laid.noted() };
+        OpenTurn { id, session, seed, question, metadata, asked_at: None, place: placement }
     }
 }
 
@@ -296,20 +345,20 @@ fn new_session(request: &ProxyRequest, asked: &Asked, who: &Scope) -> SessionId 
     SessionId::begun_by(who.tenant().as_str(), who.user().as_str(), &[name.as_str(), &said].join("\0"))
 }
 
-/// What was laid before the model, kept beside the turn.
-fn trace(laid: &Laid) -> Map<String, Value> {
-    if laid.items == 0 {
-        return Map::new();
-    }
-    let Laid { block, window, items } = laid;
-    super::super::notes([("injected", json!({"block": block, "messages": window, "items": items}))])
-}
-
 /// Whether the model has answered with a call that waits for its result.
 fn awaits_tools(turn: &Turn) -> bool {
     turn.messages.last().is_some_and(Message::calls_tools)
 }
 
 fn just_pass(write: Write) -> Planned {
-    Planned::Ask(Box::new(Plan { write, laid: Laid::default(), health: Health::Ok, read_time: Duration::ZERO }))
+    let nothing = Duration::ZERO;
+    let laid = Laid::default();
+    Planned::Ask(Box::new(Plan {
+        write,
+        laid,
+        trace: None,
+        health: Health::Ok,
+        recall_time: nothing,
+        read_time: nothing,
+    }))
 }

@@ -3,13 +3,16 @@
 use std::collections::HashSet;
 
 use bytes::Bytes;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
+use crate::id::TurnId;
 use crate::memory::{InjectInto, MemorySettings};
+use crate::message::block::MARKS_TOKENS_MAX;
 use crate::message::{Message, Role};
-use crate::session::{
-    Asked, ClientIds, Fingerprint, Template, Turn, fit, unwrap_question, window, without_memory_blocks,
-};
+use crate::recall::{Recalled, recent_conversation};
+use crate::session::{Asked, ClientIds, Fingerprint, Turn, fit, unwrap_question, window, without_memory_blocks};
+use crate::tokens;
+use crate::turn::compose::{recall_room, shown_whole};
 use crate::turn::inject::{block, inject};
 
 /// Fields of a body that are for us and nobody else.
@@ -51,33 +54,83 @@ pub(super) fn read(body: &Map<String, Value>, ids: ClientIds, retry: bool, now: 
 pub(super) struct Laid {
     /// The window as messages of its own, for a client that sends only what is new.
     pub(super) window: Vec<Value>,
-    /// The block inside the last user message, for a client that left something out.
+    /// The block inside the last user message: what was recalled, and what a client left out.
     pub(super) block: String,
     /// How many remembered messages these are.
     pub(super) items: usize,
+    /// Tokens of what the block holds.
+    pub(super) tokens: usize,
 }
 
-/// Decides what the model lacks. A client that keeps its own history and sent all of it lacks nothing.
-pub(super) fn lay_out(asked: &Asked, turns: &[Turn], template: &Template, settings: &MemorySettings) -> Laid {
-    let recent = window(turns, settings.context_messages);
-    let sent: HashSet<Fingerprint> = asked
-        .exchanges
-        .iter()
-        .flat_map(|exchange| &exchange.messages)
-        .chain(&asked.open)
-        .map(Fingerprint::of)
-        .collect();
-    let missing: Vec<&Message> =
-        recent.into_iter().filter(|message| !sent.contains(&Fingerprint::of(message))).collect();
-    let limit = settings.model_tokens_max.saturating_sub(settings.answer_tokens);
-    let question = asked.open.first().map_or("", |message| message.text.as_str());
-    // A question too long for our idea of the model's limit is still the client's to ask.
-    let Ok(fitted) = fit(missing, &[question], limit) else { return Laid::default() };
-    let items = fitted.messages.len();
-    if asked.carries_answers() {
-        return Laid { block: block(&template.conversation(&fitted.messages)), items, ..Laid::default() };
+impl Laid {
+    /// What is kept beside the turn, for its tool rounds.
+    pub(super) fn noted(&self) -> Map<String, Value> {
+        let Self { block, window, items, tokens } = self;
+        let injected = json!({"block": block, "messages": window, "items": items, "tokens": tokens});
+        crate::turn::notes([("injected", injected)])
     }
-    Laid { window: fitted.messages.iter().map(|message| message.to_wire()).collect(), items, ..Laid::default() }
+}
+
+/// Whether what is recalled has a place in the list: it must end with what a user or a tool said.
+pub(super) fn takes_a_block(body: &Map<String, Value>) -> bool {
+    let last = body.get("messages").and_then(Value::as_array).and_then(|messages| messages.last());
+    matches!(last.and_then(|message| message["role"].as_str()), Some("user" | "tool"))
+}
+
+/// What the client sent, to be told from what it left out.
+pub(super) fn sent(asked: &Asked) -> HashSet<Fingerprint> {
+    let past = asked.exchanges.iter().flat_map(|exchange| &exchange.messages);
+    past.chain(&asked.open).map(Fingerprint::of).collect()
+}
+
+/// The end of the conversation that the model lacks.
+#[derive(Debug, Default)]
+pub(super) struct Lacking<'a> {
+    messages: Vec<&'a Message>,
+    /// The turns that are in it as a whole.
+    pub(super) shown: Vec<TurnId>,
+    /// Tokens that what is recalled may take beside it.
+    pub(super) recall_tokens_max: usize,
+}
+
+/// Decides what of the window the model lacks. A client that keeps its own history and sent all of it lacks nothing.
+/// What the client sent is not counted against the limit, but for its question: it knows its model better than we do.
+pub(super) fn lacking<'a>(asked: &Asked, turns: &'a [Turn], settings: &MemorySettings) -> Lacking<'a> {
+    let sent = sent(asked);
+    let recent = window(turns, settings.context_messages);
+    let missing = recent.into_iter().filter(|message| !sent.contains(&Fingerprint::of(message))).collect();
+    let limit = settings.model_tokens_max.saturating_sub(settings.answer_tokens);
+    let question = [asked.open.first().map_or("", |message| message.text.as_str())];
+    // A question too long for our idea of the model's limit is still the client's to ask.
+    let Ok(fitted) = fit(missing, &question, limit) else { return Lacking::default() };
+    let recall_tokens_max = recall_room(&fitted, &question, limit, settings);
+    Lacking { shown: shown_whole(&fitted, turns), recall_tokens_max, messages: fitted.messages }
+}
+
+/// Lays out what the model lacks. A client that resends its history has its messages left as they are: all goes into
+/// the block.
+pub(super) fn lay_out(asked: &Asked, lacking: Lacking<'_>, recalled: &mut Recalled) -> Laid {
+    let Lacking { messages, recall_tokens_max, .. } = lacking;
+    // A text that grew over its room, because it imitates our marks, stays out.
+    let block_of_recalled = block(&recalled.text);
+    if tokens_of(&block_of_recalled) > recall_tokens_max + MARKS_TOKENS_MAX {
+        recalled.leave_out();
+    }
+    let items = messages.len() + recalled.reminders.len();
+    let tokens = recalled.tokens;
+    if !asked.carries_answers() {
+        let window = messages.iter().map(|message| message.to_wire()).collect();
+        return Laid { window, block: block(&recalled.text), items, tokens };
+    }
+    let recent = recent_conversation(&messages);
+    let tokens = tokens + tokens_of(&recent);
+    let text = [recalled.text.as_str(), &recent].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>();
+    Laid { window: Vec::new(), block: block(&text.join("\n\n")), items, tokens }
+}
+
+/// Counted only when there is something to count.
+fn tokens_of(text: &str) -> usize {
+    if text.is_empty() { 0 } else { tokens::count(text) }
 }
 
 /// The body as it is sent on: our own fields gone, what the model lacks laid in.

@@ -7,12 +7,13 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{HeaderMap, StatusCode};
-use serde_json::json;
+use serde_json::{Map, json};
 use tokio::sync::{mpsc, oneshot};
 use tracing::warn;
 
 use super::ending::{Outcome, Which, ending};
 use super::plan::{Plan, Planned, Write};
+use super::prompt::Laid;
 use super::replay::{DONE, replay};
 use super::{Head, ProxyRequest, prompt};
 use crate::memory::Memory;
@@ -21,7 +22,7 @@ use crate::model::relay::{Passed, RelayBody, Relayed, Said, Tee, TeeBounds, TeeK
 use crate::scope::Scope;
 use crate::session::{ClosedTurn, Fingerprint, Turn, TurnStatus};
 use crate::store::{Kept, StoreError};
-use crate::turn::{Health, TurnError};
+use crate::turn::{Health, Shown, TurnError};
 
 /// One request on its way.
 pub(super) struct Run {
@@ -128,20 +129,20 @@ impl Run {
             session: kept.map(|(session, _)| session),
             turn: kept.map(|(_, turn)| turn),
             health: kept.map(|_| health),
-            items: 0,
+            shown: Shown::default(),
             store_time: Duration::ZERO,
         }
     }
 
     /// Writes the question and asks the upstream at the same time; then hears it out.
     async fn ask(&self, request: ProxyRequest, plan: Plan, head: HeadSender) {
-        let Plan { write, laid, mut health, read_time } = plan;
+        let Plan { write, laid, trace, mut health, recall_time, read_time } = plan;
         let stream = wants_stream(&request);
         let body = prompt::onward(request.body, &laid, self.memory.settings.inject);
         let passed = Passed { body, ..request.passed };
         let started = Instant::now();
         let ((written, write_time), relayed) =
-            tokio::join!(async { (self.write(write).await, started.elapsed()) }, self.pass(passed));
+            tokio::join!(async { (self.write(write, &laid, trace).await, started.elapsed()) }, self.pass(passed));
         let which = match written {
             Ok(Some((which, kept))) => {
                 if kept == Kept::Waiting {
@@ -164,13 +165,17 @@ impl Run {
         let relayed = match relayed {
             Ok(relayed) => relayed,
             Err(error) => {
-                self.close_failed(which, &error.to_string()).await;
+                self.close_failed(which.as_ref(), &error.to_string()).await;
                 return drop(head.send(Err(TurnError::Model(error))));
             }
         };
-        let mut known =
-            self.head(relayed.status, relayed.headers.clone(), which.map(|which| (which.session, which.id)), health);
-        known.items = laid.items;
+        let mut known = self.head(
+            relayed.status,
+            relayed.headers.clone(),
+            which.as_ref().map(|which| (which.session, which.id)),
+            health,
+        );
+        known.shown = Shown { items: laid.items, tokens: laid.tokens, recall_time };
         known.store_time = read_time + write_time;
         let reply = Reply { run: self, head: Some((head, known)) };
         match relayed.status.is_success() {
@@ -189,21 +194,30 @@ impl Run {
     }
 
     /// Writes what the plan says. Answers the turn that is to be closed later.
-    async fn write(&self, write: Write) -> Result<Option<(Which, Kept)>, StoreError> {
+    async fn write(
+        &self,
+        write: Write,
+        laid: &Laid,
+        trace: Option<String>,
+    ) -> Result<Option<(Which, Kept)>, StoreError> {
+        let notes = Map::new();
         let store = &self.memory.parts.store;
         match write {
             Write::Nothing => Ok(None),
             Write::Open(open, _lock) => {
-                let which = Which { id: open.id, session: open.session, attempt: 0 };
+                let which = Which { id: open.id, session: open.session, attempt: 0, notes, trace };
                 Ok(Some((which, store.open_turn(&self.scope, *open).await?.kept)))
             }
             Write::Revise(revise, _lock) => {
                 let (id, session) = (revise.id, revise.session);
                 let attempt = store.revise_turn(&self.scope, revise).await?.attempt;
-                Ok(Some((Which { id, session, attempt }, Kept::OnDisk)))
+                // The tool rounds of this try go with what was laid out for it, not for the last one.
+                let notes = laid.noted();
+                Ok(Some((Which { id, session, attempt, notes, trace }, Kept::OnDisk)))
             }
             Write::Continue(so_far, _lock) => {
-                let which = Which { id: so_far.id, session: so_far.session, attempt: so_far.attempt };
+                let (id, session, attempt) = (so_far.id, so_far.session, so_far.attempt);
+                let which = Which { id, session, attempt, notes, trace };
                 Ok(Some((which, store.close_turn(&self.scope, so_far).await?)))
             }
         }
@@ -223,7 +237,7 @@ impl Run {
             }
             outcome => outcome,
         };
-        let on_disk = self.close(which, &said, &outcome).await;
+        let on_disk = self.close(which.as_ref(), &said, &outcome).await;
         if !on_disk {
             reply.degrade();
         }
@@ -298,21 +312,21 @@ impl Run {
         while let Some(Ok(bytes)) = relayed.body.next().await {
             body.extend_from_slice(&bytes);
         }
-        self.close_failed(which, &format!("the model answered with status {}", relayed.status.as_u16())).await;
+        self.close_failed(which.as_ref(), &format!("the model answered with status {}", relayed.status.as_u16())).await;
         if body.is_empty() {
             reply.begin();
         }
         reply.send(Bytes::from(body)).await;
     }
 
-    async fn close_failed(&self, which: Option<Which>, reason: &str) {
+    async fn close_failed(&self, which: Option<&Which>, reason: &str) {
         self.memory.meters().model_failures.one();
         warn!(user.id = %self.scope.user(), operation = "ask_model", error = %reason, "A question has no answer: {reason}");
         self.close(which, &Said::default(), &Outcome::Broke(reason.to_owned())).await;
     }
 
     /// Writes how the turn ended; answers whether that is on disk, or need not be.
-    async fn close(&self, which: Option<Which>, said: &Said, outcome: &Outcome) -> bool {
+    async fn close(&self, which: Option<&Which>, said: &Said, outcome: &Outcome) -> bool {
         let Some(which) = which else { return true };
         let now = self.memory.parts.clock.now();
         let closed: ClosedTurn = ending(which, said, outcome, self.memory.parts.upstream.name(), now);
@@ -338,7 +352,7 @@ impl Run {
         }
     }
 
-    pub(super) fn report(&self, which: Option<Which>, operation: &str, error: &StoreError) {
+    pub(super) fn report(&self, which: Option<&Which>, operation: &str, error: &StoreError) {
         self.memory.report(&self.scope, which.map(|which| which.session), operation, error);
     }
 }

@@ -1,0 +1,97 @@
+//! What is recalled for a question, in the time that a request has for it.
+//!
+//! A turn without reminders is worth more than no turn: recall that is late or fails costs the reminders and the mark
+//! `ok`, never the answer. A load that outlasts the request goes on for the next one.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use tokio::time::timeout;
+use tracing::warn;
+
+use super::Health;
+use crate::id::{MessageId, SessionId};
+use crate::memory::Memory;
+use crate::message::Message;
+use crate::recall::{Ask, RecallError, Recalled};
+use crate::scope::Scope;
+
+/// What was recalled within the time a request has for it.
+#[derive(Debug, Clone)]
+pub struct Reminded {
+    /// What was recalled; nothing when it was late or failed.
+    pub recalled: Recalled,
+    /// Whether it went as it should.
+    pub health: Health,
+    /// How long it took.
+    pub took: Duration,
+}
+
+impl Reminded {
+    /// Nothing was asked of recall.
+    pub(super) fn nothing() -> Self {
+        Self { recalled: Recalled::default(), health: Health::Ok, took: Duration::ZERO }
+    }
+}
+
+/// What was recalled, with the messages that were only found.
+#[derive(Debug, Clone)]
+pub struct Explained {
+    /// What was recalled.
+    pub recalled: Recalled,
+    /// The found messages and their conversations, as far as they could be read.
+    pub found: HashMap<MessageId, (SessionId, Message)>,
+}
+
+impl Memory {
+    /// Recalls what was said about a question, within [`RecallSettings::patience`](crate::recall::RecallSettings).
+    pub async fn remind(&self, scope: &Scope, ask: Ask) -> Reminded {
+        let (session, ask) = (ask.session, self.in_our_zone(ask));
+        let started = Instant::now();
+        let patience = self.settings.recall.patience;
+        let ended = timeout(patience, self.recall.recall(scope, &ask)).await;
+        let took = started.elapsed();
+        self.count_recall(took);
+        let failure = match ended {
+            Ok(Ok(recalled)) => return Reminded { recalled, health: Health::Ok, took },
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => format!("it took longer than {} ms (`recall_timeout`)", patience.as_millis()),
+        };
+        self.meters().recall_failures.one();
+        let session = session.map_or_else(|| "-".to_owned(), |id| id.to_string());
+        warn!(tenant.id = %scope.tenant(), user.id = %scope.user(), session.id = %session, operation = "recall",
+              error = %failure, "A question in session `{session}` goes without reminders: {failure}");
+        Reminded { recalled: Recalled::default(), health: Health::Degraded, took }
+    }
+
+    /// Recalls what was said about a question, for somebody who wants to know why; it takes the time it takes.
+    pub async fn explain(&self, scope: &Scope, ask: Ask) -> Result<Explained, RecallError> {
+        let ask = self.in_our_zone(ask);
+        let started = Instant::now();
+        let recalled = self.recall.recall(scope, &ask).await;
+        self.count_recall(started.elapsed());
+        let recalled = recalled.inspect_err(|error| {
+            self.meters().recall_failures.one();
+            if let RecallError::Store(error) = error {
+                self.report(scope, ask.session, "recall", error);
+            }
+        })?;
+        let turns: Vec<_> = recalled.ranked.iter().map(|ranked| ranked.message.turn()).collect();
+        let turns = self.parts.store.turns_by_id(scope, &turns).await?;
+        let found = turns.iter().flat_map(|turn| {
+            turn.identified().map(|(id, message)| (id, (turn.session, message.clone()))).collect::<Vec<_>>()
+        });
+        Ok(Explained { recalled, found: found.collect() })
+    }
+
+    /// "Yesterday" is somebody's yesterday: the asker's, or the one of the settings.
+    fn in_our_zone(&self, mut ask: Ask) -> Ask {
+        ask.zone.get_or_insert_with(|| self.settings.zone.clone());
+        ask
+    }
+
+    fn count_recall(&self, took: Duration) {
+        self.meters().recalls.one();
+        self.meters().recall_micros.many(took.as_micros() as u64);
+    }
+}

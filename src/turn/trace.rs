@@ -1,0 +1,81 @@
+//! Why the model was reminded of what it was: kept with the turn, for whoever asks later.
+
+use serde_json::{Map, Value, json};
+
+use super::remind::Reminded;
+use crate::memory::Memory;
+use crate::recall::{Ranked, Recalled, Reminder};
+use crate::store::TRACE_BYTES_MAX;
+
+/// How much of a question the trace repeats.
+const QUESTION_CHARS_MAX: usize = 2_000;
+
+impl Memory {
+    /// The trace of a recall as JSON; none for one that was late or failed.
+    pub(super) fn trace(&self, question: &str, reminded: &Reminded) -> Option<String> {
+        let Reminded { recalled, took, .. } = reminded;
+        // A recall that came to its end knows which kind of chat it assumed.
+        recalled.profile?;
+        let version = self.parts.weights.version();
+        let with = |candidates: usize| trace(question, recalled, version, took.as_secs_f64() * 1e3, candidates);
+        let most = self.settings.recall.trace_candidates.min(recalled.ranked.len());
+        let halves = std::iter::successors(Some(most), |most| (*most > 0).then_some(most / 2));
+        halves.map(with).find(|trace| trace.len() <= TRACE_BYTES_MAX)
+    }
+}
+
+fn trace(question: &str, recalled: &Recalled, weights_version: u32, took_ms: f64, candidates: usize) -> String {
+    let question: String = question.chars().take(QUESTION_CHARS_MAX).collect();
+    json!({
+        "question": question,
+        "completed": recalled.completed,
+        "profile": recalled.profile.map(|profile| profile.as_str()),
+        "with_vectors": recalled.with_vectors,
+        "weights_version": weights_version,
+        "searched": recalled.searched,
+        "took_ms": rounded(took_ms),
+        "tokens": recalled.tokens,
+        "candidates": recalled.ranked.iter().take(candidates).map(candidate).collect::<Vec<_>>(),
+        "reminders": recalled.reminders.iter().map(reminder).collect::<Vec<_>>(),
+    })
+    .to_string()
+}
+
+fn candidate(ranked: &Ranked) -> Value {
+    let Ranked { message, score, signals, fate } = ranked;
+    let signals: Map<String, Value> =
+        signals.iter().map(|(name, part)| ((*name).to_owned(), rounded((*part).into()).into())).collect();
+    json!({"message": message.to_string(), "score": rounded((*score).into()), "fate": fate.as_str(), "signals": signals})
+}
+
+fn reminder(reminder: &Reminder) -> Value {
+    let Reminder { message, reason, tokens, .. } = reminder;
+    json!({"message": message.to_string(), "reason": reason.as_str(), "tokens": tokens})
+}
+
+/// Three digits say enough; more of them would say it in kilobytes.
+fn rounded(number: f64) -> f64 {
+    (number * 1e3).round() / 1e3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::{CountedIds, Ids};
+    use crate::recall::{Fate, Profile};
+    use jiff::Timestamp;
+
+    #[test]
+    fn a_trace_says_what_was_weighed() {
+        let message = CountedIds::default().turn(Timestamp::UNIX_EPOCH).message(0);
+        let signals = vec![("bm25", 1.234_56), ("recency", -0.000_4)];
+        let ranked = vec![Ranked { message, score: 1.233_9, signals, fate: Fate::OverBudget }];
+        let recalled = Recalled { ranked, profile: Some(Profile::Mixed), searched: 7, ..Recalled::default() };
+        let trace: Value = serde_json::from_str(&trace(&"é".repeat(9_000), &recalled, 3, 0.123_45, 9)).expect("JSON");
+        assert_eq!(trace["question"].as_str().map(|text| text.chars().count()), Some(QUESTION_CHARS_MAX));
+        assert_eq!((&trace["took_ms"], &trace["weights_version"]), (&json!(0.123), &json!(3)));
+        let candidate = &trace["candidates"][0];
+        assert_eq!((&candidate["fate"], &candidate["score"]), (&json!("over budget"), &json!(1.234)));
+        assert_eq!(candidate["signals"], json!({"bm25": 1.235, "recency": -0.0}));
+    }
+}
