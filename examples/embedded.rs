@@ -48,6 +48,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
         upstream: Arc::new(InProcess(Arc::new(Counting))),
         clock,
         ids: Arc::new(RandomIds),
+        embedder: Arc::new(recalld::model::embed::Builtin::default()),
+        weights: recalld::recall::WeightTable::shipped(),
         templates: Templates::default(),
         meters: Arc::new(Meters::default()),
     };

@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use axum::Json;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
+use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use serde::{Deserialize, Serialize};
@@ -14,15 +14,13 @@ use utoipa::ToSchema;
 
 use super::App;
 use super::error::{ApiError, ErrorView};
+use super::headers::{STATUS_HEADER, TURN_HEADER, shown_headers, timing_header};
 use super::identity::{SESSION_HEADER, session_header};
 use super::rest::came_by;
+use super::view::{ReminderView, millis};
 use crate::id::{SessionId, TurnId};
 use crate::session::SessionSeed;
-use crate::turn::{Answer, RunningTurn, TurnError, TurnEvent, TurnRequest};
-
-const TURN_HEADER: HeaderName = HeaderName::from_static("x-recalld-turn");
-const STATUS_HEADER: HeaderName = HeaderName::from_static("x-recalld-status");
-const TIMING_HEADER: HeaderName = HeaderName::from_static("server-timing");
+use crate::turn::{Answer, RunningTurn, Shown, TurnError, TurnEvent, TurnRequest};
 
 /// A question.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -49,9 +47,8 @@ pub(super) struct ChatResponse {
     message: String,
     /// The same text as `message`.
     answer: String,
-    /// What was recalled for this question.
-    #[schema(value_type = Vec<Object>)]
-    data: Vec<Value>,
+    /// What was recalled for this question, oldest first.
+    data: Vec<ReminderView>,
     /// `question` or `statement`.
     intent: &'static str,
     confidence: f64,
@@ -76,6 +73,12 @@ pub(super) struct ChatMetadata {
     tokens_used: Option<u64>,
     /// What the intent was decided by.
     intent_decided_by: &'static str,
+    /// How many messages were recalled: those in `data`.
+    recalled: usize,
+    /// Tokens of what was recalled.
+    recall_tokens: usize,
+    /// How long that took.
+    recall_ms: f64,
     /// `ok`, or `degraded` when part of the memory was missing or the turn waits for the disk.
     status: &'static str,
 }
@@ -114,14 +117,12 @@ pub(super) async fn chat(State(app): State<App>, headers: HeaderMap, body: Body)
 async fn whole(query: String, running: RunningTurn) -> Result<Response, ApiError> {
     let (session, turn) = (running.session, running.turn);
     let answer = running.answer().await.map_err(|error| ApiError::from(error).in_session(session))?;
-    let timing = format!("store;dur={:.3}", answer.store_time.as_secs_f64() * 1e3);
-    let status = answer.health.as_str();
+    let (shown, status, store_time) = (answer.shown, answer.health.as_str(), answer.store_time);
     let mut response = Json(view(query, session, turn, answer)).into_response();
     mark(&mut response, session, turn);
+    shown_headers(response.headers_mut(), shown);
     response.headers_mut().insert(STATUS_HEADER, HeaderValue::from_static(status));
-    if let Ok(timing) = HeaderValue::try_from(timing) {
-        response.headers_mut().insert(TIMING_HEADER, timing);
-    }
+    timing_header(response.headers_mut(), shown.recall_time, Some(store_time));
     Ok(response)
 }
 
@@ -129,9 +130,13 @@ async fn whole(query: String, running: RunningTurn) -> Result<Response, ApiError
 /// status; `done` leaves after the turn is on disk.
 async fn streamed(query: String, mut running: RunningTurn) -> Result<Response, ApiError> {
     let (session, turn) = (running.session, running.turn);
-    let first = match running.next().await.unwrap_or(TurnEvent::Failed(TurnError::Stopping)) {
-        TurnEvent::Failed(error) => return Err(ApiError::from(error).in_session(session)),
-        event => event,
+    let mut shown = Shown::default();
+    let first = loop {
+        match running.next().await.unwrap_or(TurnEvent::Failed(TurnError::Stopping)) {
+            TurnEvent::Reminded(with) => shown = with,
+            TurnEvent::Failed(error) => return Err(ApiError::from(error).in_session(session)),
+            event => break event,
+        }
     };
     let events = stream::unfold((Some(first), running), move |(first, mut running)| {
         let query = query.clone();
@@ -141,6 +146,7 @@ async fn streamed(query: String, mut running: RunningTurn) -> Result<Response, A
                 None => running.next().await?,
             };
             let frame = match event {
+                TurnEvent::Reminded(_) => Bytes::new(),
                 TurnEvent::Piece(text) => frame("delta", &serde_json::json!({ "text": text })),
                 TurnEvent::Done(answer) => frame("done", &view(query, session, turn, *answer)),
                 TurnEvent::Failed(error) => frame("error", &ApiError::from(error).view()),
@@ -153,6 +159,8 @@ async fn streamed(query: String, mut running: RunningTurn) -> Result<Response, A
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     mark(&mut response, session, turn);
+    shown_headers(response.headers_mut(), shown);
+    timing_header(response.headers_mut(), shown.recall_time, None);
     Ok(response)
 }
 
@@ -168,11 +176,12 @@ fn mark(response: &mut Response, session: SessionId, turn: TurnId) {
 }
 
 fn view(query: String, session: SessionId, turn: TurnId, answer: Answer) -> ChatResponse {
+    let recalled = answer.reminders.len();
     ChatResponse {
         query,
         message: answer.text.clone(),
         answer: answer.text,
-        data: Vec::new(),
+        data: answer.reminders.into_iter().map(ReminderView::from).collect(),
         intent: answer.intent.name,
         confidence: answer.intent.confidence,
         session_id: session.to_string(),
@@ -185,6 +194,9 @@ fn view(query: String, session: SessionId, turn: TurnId, answer: Answer) -> Chat
             model: answer.model,
             tokens_used: answer.tokens_used,
             intent_decided_by: answer.intent.decided_by,
+            recalled,
+            recall_tokens: answer.shown.tokens,
+            recall_ms: millis(answer.shown.recall_time),
             status: answer.health.as_str(),
         },
         error: None,

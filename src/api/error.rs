@@ -10,6 +10,7 @@ use utoipa::ToSchema;
 use super::identity::SESSION_HEADER;
 use crate::id::SessionId;
 use crate::model::ModelError;
+use crate::recall::RecallError;
 use crate::review::ReviewError;
 use crate::session::TextError;
 use crate::store::StoreError;
@@ -53,6 +54,12 @@ impl ApiError {
         Self::bad_request("invalid_session_id", "Invalid session_id format", "session_id must be a valid UUID")
     }
 
+    /// A text in the request is not one.
+    pub(super) fn text(field: &str, reason: &TextError) -> Self {
+        let (status, code) = text_code(reason);
+        Self::new(status, code, "Invalid text", format!("{field} {reason}"))
+    }
+
     /// The response carries the session all the same.
     pub(super) fn in_session(mut self, session: SessionId) -> Self {
         self.session = Some(session);
@@ -91,6 +98,17 @@ fn text_code(error: &TextError) -> (StatusCode, &'static str) {
         TextError::Blank => (StatusCode::BAD_REQUEST, "blank_text"),
         TextError::TooLong { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "text_too_long"),
         TextError::Control(_) => (StatusCode::BAD_REQUEST, "control_character"),
+    }
+}
+
+impl From<RecallError> for ApiError {
+    fn from(error: RecallError) -> Self {
+        match error {
+            RecallError::Store(store) => store.into(),
+            RecallError::Interrupted => {
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", "Server is stopping", "ask again in a moment")
+            }
+        }
     }
 }
 

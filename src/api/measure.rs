@@ -45,6 +45,20 @@ pub(super) struct Gauges {
     pub(super) waiting: usize,
     /// Turns that are under way.
     pub(super) running: usize,
+    /// Bytes of what is searched, and the users it is of.
+    pub(super) index: (usize, usize),
+}
+
+impl Gauges {
+    fn lines(self) -> [(&'static str, &'static str, usize); 4] {
+        let Self { waiting, running, index: (bytes, scopes) } = self;
+        [
+            ("waiting_turns", "Turns that wait in memory for the disk.", waiting),
+            ("running_turns", "Turns that are under way.", running),
+            ("index_bytes", "Memory of what recall searches.", bytes),
+            ("index_scopes", "Users whose messages are in it.", scopes),
+        ]
+    }
 }
 
 /// Times every request until its head is answered.
@@ -72,11 +86,13 @@ impl Measures {
             let _ = writeln!(text, "# HELP recalld_{name}_total {help}\n# TYPE recalld_{name}_total counter");
             let _ = writeln!(text, "recalld_{name}_total {value}");
         }
-        let Gauges { waiting, running } = gauges;
-        let _ = writeln!(text, "# HELP recalld_waiting_turns Turns that wait in memory for the disk.");
-        let _ = writeln!(text, "# TYPE recalld_waiting_turns gauge\nrecalld_waiting_turns {waiting}");
-        let _ = writeln!(text, "# HELP recalld_running_turns Turns that are under way.");
-        let _ = writeln!(text, "# TYPE recalld_running_turns gauge\nrecalld_running_turns {running}");
+        for (name, help, value) in gauges.lines() {
+            let _ = writeln!(text, "# HELP recalld_{name} {help}\n# TYPE recalld_{name} gauge\nrecalld_{name} {value}");
+        }
+        let _ = writeln!(text, "# HELP recalld_recall_seconds Time that recall took.");
+        let _ = writeln!(text, "# TYPE recalld_recall_seconds summary");
+        let _ = writeln!(text, "recalld_recall_seconds_sum {}", meters.recall_micros.get() as f64 / 1e6);
+        let _ = writeln!(text, "recalld_recall_seconds_count {}", meters.recalls.get());
         let _ = writeln!(text, "# HELP recalld_request_seconds Time until the head of the answer.");
         let _ = writeln!(text, "# TYPE recalld_request_seconds histogram");
         let requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -93,13 +109,16 @@ impl Measures {
     }
 }
 
-fn counters(meters: &Meters) -> [(&'static str, &'static str, u64); 16] {
+fn counters(meters: &Meters) -> [(&'static str, &'static str, u64); 19] {
     [
         ("turns_stored", "Turns whose ending reached the disk.", meters.turns_stored.get()),
         ("store_failures", "Store calls that failed.", meters.store_failures.get()),
         ("turns_waited", "Turns that had to wait in memory for the disk.", meters.turns_waited.get()),
         ("turns_failed", "Turns that closed without an answer.", meters.turns_failed.get()),
         ("rows_damaged", "Rows that did not match their checksum.", meters.rows_damaged.get()),
+        ("recalls", "Recalls, however they ended.", meters.recalls.get()),
+        ("recall_failures", "Recalls that were late or failed, and cost the reminders.", meters.recall_failures.get()),
+        ("embedder_failures", "Texts or batches that an embedder made no vectors of.", meters.embedder_failures.get()),
         ("cleanups", "Cleanups that ran to their end.", meters.cleanups.get()),
         ("cleanup_failures", "Cleanups that failed.", meters.cleanup_failures.get()),
         ("sessions_expired", "Sessions removed by age.", meters.sessions_expired.get()),

@@ -1,14 +1,15 @@
 //! The HTTP doors. They translate, and call [`Memory`]; all routes are on this page.
 //!
 //! Reading order: the routes here, `guard` (who may come in), `identity` (who is who), then the doors:
-//! `chat`, `openai`, `rest`, `system`. `error` alone knows status codes, `body` how a body is read, `server` and
-//! `greeting` how connections are served.
+//! `chat`, `openai`, `rest`, `system`. `error` alone knows status codes, `body` how a body is read, `headers` what an
+//! answer says about itself, `server` and `greeting` how connections are served.
 
 mod body;
 mod chat;
 mod error;
 mod greeting;
 mod guard;
+mod headers;
 mod identity;
 mod measure;
 mod openai;
@@ -107,6 +108,8 @@ fn doors() -> OpenApiRouter<App> {
         .routes(routes!(rest::turns::list, rest::turns::add))
         .routes(routes!(rest::turns::show))
         .routes(routes!(rest::turns::revisions))
+        .routes(routes!(rest::recall::turn_context))
+        .routes(routes!(rest::recall::recall))
         .routes(routes!(rest::messages::list, rest::messages::add))
         .routes(routes!(rest::context::show))
         .routes(routes!(rest::cleanup::run))

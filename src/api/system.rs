@@ -37,7 +37,8 @@ pub(super) async fn readyz(State(app): State<App>) -> Result<Json<Alive>, ApiErr
 /// Counters and timings in the Prometheus text format.
 #[utoipa::path(get, path = "/metrics", responses((status = 200, content_type = "text/plain", body = String)))]
 pub(super) async fn metrics(State(app): State<App>) -> Response {
-    let gauges = Gauges { waiting: (app.doors.waiting)(), running: app.memory.running_turns() };
+    let (memory, index) = (&app.memory, app.memory.recall_desk().in_memory());
+    let gauges = Gauges { waiting: (app.doors.waiting)(), running: memory.running_turns(), index };
     let text = app.doors.measures.render(app.memory.meters(), gauges);
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
 }

@@ -1,12 +1,16 @@
 //! Our nouns as clients see them. Wire types stay here; the rooms' nouns are free to change.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use crate::message::Role;
+use crate::id::SessionId;
+use crate::message::{Message, Role};
 use crate::period::Ttl;
+use crate::recall::{Ranked, Reminder};
 use crate::review::StoredMessage;
 use crate::scope::Scope;
 use crate::session::{Revision, Session, Turn};
@@ -152,6 +156,94 @@ impl MessageView {
             created_at: time(message.created_at),
         }
     }
+}
+
+/// What the model was reminded of: a message, or the part of it that matters.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct ReminderView {
+    message_id: String,
+    turn_id: String,
+    session_id: String,
+    /// `user`, `assistant`, `system` or `tool`.
+    role: &'static str,
+    /// The speaker's name, or null.
+    name: Option<String>,
+    text: String,
+    /// Whether `text` is only a part of the message.
+    excerpt: bool,
+    said_at: String,
+    /// Comparable within one answer only.
+    score: f64,
+    /// `hit`, `reply` (to a hit) or `neighbour` (of one).
+    reason: &'static str,
+}
+
+impl From<Reminder> for ReminderView {
+    fn from(reminder: Reminder) -> Self {
+        Self {
+            message_id: reminder.message.to_string(),
+            turn_id: reminder.message.turn().to_string(),
+            session_id: reminder.session.to_string(),
+            role: reminder.role.as_str(),
+            name: reminder.name,
+            text: reminder.text,
+            excerpt: reminder.excerpt,
+            said_at: time(reminder.said_at),
+            score: thousandths(reminder.score.into()),
+            reason: reminder.reason.as_str(),
+        }
+    }
+}
+
+/// A message that was found, and what was made of it.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct CandidateView {
+    message_id: String,
+    turn_id: String,
+    /// Null when the message could not be read; so are the others.
+    session_id: Option<String>,
+    role: Option<&'static str>,
+    name: Option<String>,
+    text: Option<String>,
+    said_at: Option<String>,
+    /// Comparable within one answer only.
+    score: f64,
+    /// `kept`, `shown anyway`, `duplicate`, `over budget` or `unreadable`.
+    fate: &'static str,
+    /// What each signal contributed.
+    #[schema(value_type = Object)]
+    signals: Map<String, Value>,
+}
+
+impl CandidateView {
+    pub(super) fn of(ranked: &Ranked, found: Option<&(SessionId, Message)>) -> Self {
+        let message = found.map(|(_, message)| message);
+        Self {
+            message_id: ranked.message.to_string(),
+            turn_id: ranked.message.turn().to_string(),
+            session_id: found.map(|(session, _)| session.to_string()),
+            role: message.map(|message| message.role.as_str()),
+            name: message.and_then(|message| message.name.clone()),
+            text: message.map(|message| message.text.clone()),
+            said_at: message.map(|message| time(message.created_at)),
+            score: thousandths(ranked.score.into()),
+            fate: ranked.fate.as_str(),
+            signals: ranked.signals.iter().map(|(name, part)| part_of(name, *part)).collect(),
+        }
+    }
+}
+
+fn part_of(name: &str, part: f32) -> (String, Value) {
+    (name.to_owned(), thousandths(part.into()).into())
+}
+
+/// A duration in milliseconds, to the microsecond.
+pub(super) fn millis(took: Duration) -> f64 {
+    thousandths(took.as_secs_f64() * 1e3)
+}
+
+fn thousandths(number: f64) -> f64 {
+    (number * 1e3).round() / 1e3
 }
 
 /// RFC 3339 in UTC, always with microseconds, so that texts sort as times do.

@@ -44,6 +44,8 @@ const CLOSING_TIME: Duration = Duration::from_secs(5);
 pub(super) enum Need {
     /// Answers, so a model is looked for.
     Answers,
+    /// What is remembered about a question, so vectors are made.
+    Recall,
     /// Only what is remembered.
     Memory,
 }
@@ -107,7 +109,8 @@ impl Client {
         }
         let settings = match need {
             Need::Answers => settings.clone(),
-            Need::Memory => Settings { upstream: "builtin".into(), ..settings.clone() },
+            Need::Recall => Settings { upstream: "builtin".into(), ..settings.clone() },
+            Need::Memory => Settings { upstream: "builtin".into(), embedder: "builtin".into(), ..settings.clone() },
         };
         match Engine::open(&settings).await {
             Ok(engine) => Ok(Self::in_process(engine, headers)),
@@ -152,6 +155,11 @@ impl Client {
     /// Asks for something to be done.
     pub(super) async fn post(&self, path: &str) -> Result<Value, Failure> {
         self.whole(Ask { method: Method::POST, path, headers: HeaderMap::new(), body: None }).await
+    }
+
+    /// Asks for something that takes more than a path to say.
+    pub(super) async fn post_json(&self, path: &str, body: &Value) -> Result<Value, Failure> {
+        self.whole(Ask { method: Method::POST, path, headers: HeaderMap::new(), body: Some(body) }).await
     }
 
     /// Removes something.

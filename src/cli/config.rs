@@ -9,7 +9,8 @@ use anyhow::Context;
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
-use super::engine::variable;
+use super::embedder;
+use super::engine::{variable, weights};
 use super::failure::{Advised, Failure};
 use super::upstream::choose;
 use super::{Common, logging, output};
@@ -107,6 +108,8 @@ pub(super) fn look_closer(settings: &Settings) -> anyhow::Result<()> {
     logging::filter(&settings.log)?;
     settings.check_secret().map_err(anyhow::Error::msg)?;
     choose(settings, variable).map_err(anyhow::Error::msg)?;
+    embedder::choose(settings, variable).map_err(anyhow::Error::msg)?;
+    weights(settings)?;
     let folder = Some(settings.templates_dir.as_path()).filter(|folder| !folder.as_os_str().is_empty());
     Templates::load(folder, &settings.language)?;
     Ok(())

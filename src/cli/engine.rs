@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 
+use super::embedder;
 use super::failure::Advised;
 use super::upstream::{Choice, Upstream, choose};
 use crate::api::App;
@@ -17,6 +18,7 @@ use crate::meter::Meters;
 use crate::model::builtin::Builtin;
 use crate::model::openai::{OpenAi, OpenAiSettings};
 use crate::model::{ChatModel, relay};
+use crate::recall::WeightTable;
 use crate::session::Templates;
 use crate::store::{Sqlite, Store, StoreError, Waiting};
 
@@ -46,19 +48,35 @@ impl Engine {
         let choice = choose(settings, variable).map_err(anyhow::Error::msg)?;
         let folder = Some(settings.templates_dir.as_path()).filter(|folder| !folder.as_os_str().is_empty());
         let templates = Templates::load(folder, &settings.language)?;
+        let weights = weights(settings)?;
+        let vectors_by = embedder::choose(settings, variable).map_err(anyhow::Error::msg)?;
         // Before any server is asked for its models: who finds the file in use should not wait for that.
         let sqlite = Arc::new(open_store(&data, &clock)?);
         let (Answerer { model, upstream }, choice) = answerer(settings, choice).await?;
+        let embedder = embedder::open(vectors_by).await?;
         let waiting = Arc::new(Waiting::new(Arc::clone(&sqlite), Arc::clone(&clock), settings.waiting()));
         tidy_up(&*waiting).await?;
         let watch = Arc::new(ClockWatch::starting(clock.reading()));
         let store: Arc<dyn Store> = Arc::clone(&waiting) as _;
         let (ids, meters) = (Arc::new(RandomIds), Arc::new(Meters::default()));
-        let memory = Memory::new(Parts { store, model, upstream, clock, ids, templates, meters }, settings.memory());
+        let parts = Parts { store, model, upstream, clock, ids, embedder, weights, templates, meters };
+        let memory = Memory::new(parts, settings.memory());
         let queue = Arc::clone(&waiting);
         let app = App::new(memory.clone(), Arc::clone(&watch), move || queue.waiting(), settings);
         Ok(Self { memory, app, sqlite, waiting, clock: watch, data, choice })
     }
+}
+
+/// How much each of recall's signals counts.
+pub(super) fn weights(settings: &Settings) -> anyhow::Result<Arc<WeightTable>> {
+    let file = &settings.weights_file;
+    if file.as_os_str().is_empty() {
+        return Ok(WeightTable::shipped());
+    }
+    let hint = "see `weights_file` in the settings; empty uses the built-in weights";
+    let what = format!("cannot use the weights in {}", file.display());
+    let text = std::fs::read_to_string(file).map_err(|error| Advised::new(&what, hint, error))?;
+    Ok(Arc::new(WeightTable::read(&text).map_err(|error| Advised::new(&what, hint, error))?))
 }
 
 /// Marks what the last run left unanswered. A full disk must not keep the server from starting: those turns

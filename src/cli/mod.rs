@@ -2,11 +2,12 @@
 //! server runs, in process when none does. So there is one way in, and it is the tested one.
 //!
 //! Reading order: the commands here, `engine` (a memory from settings), `upstream` (which model
-//! answers), `client` (the doors from the other side), `output` and `failure` (what is said), then a file
+//! answers), `embedder` (who makes vectors), `client` (the doors from the other side), `output` and `failure` (what is said), then a file
 //! for each command.
 
 // Parts that commands share.
 mod client;
+mod embedder;
 mod engine;
 mod failure;
 mod lines;
@@ -24,6 +25,7 @@ mod cleanup;
 mod completions;
 mod config;
 mod doctor;
+mod recall;
 mod serve;
 mod sessions;
 
@@ -86,6 +88,8 @@ enum Command {
     Chat(chat::ChatArgs),
     /// Ask one question.
     Ask(ask::AskArgs),
+    /// Say what is remembered about a question.
+    Recall(recall::RecallArgs),
     /// Look at conversations and remove them.
     #[command(subcommand)]
     Sessions(sessions::SessionsCommand),
@@ -153,6 +157,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Serve(args)) => serve::serve(common, args),
         Some(Command::Chat(args)) => chat::chat(common, args),
         Some(Command::Ask(args)) => ask::ask(common, args),
+        Some(Command::Recall(args)) => recall::recall(common, args),
         Some(Command::Sessions(command)) => sessions::sessions(common, command),
         Some(Command::Cleanup) => cleanup::cleanup(common),
         Some(Command::Doctor(args)) => doctor::doctor(common, args),

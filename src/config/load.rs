@@ -248,6 +248,9 @@ mod tests {
         refused("context_messages = -1", &[], "context_messages");
         refused("listen = \"0.0.0.0:7077\"", &[], "no `api_key` is set");
         refused("api_key = \"short\"", &[], "shorter than 16");
+        refused("time_zone = \"Mars/Olympus\"", &[], "such as Europe/Amsterdam");
+        refused("recall_profile = \"robots\"", &[], "recall_profile");
+        refused("index_bytes_max = 7", &[], "from 1048576 to");
         refused("= nonsense", &[], "not valid TOML");
         refused("", &[("RECALLD_USER_HEADERS", "X-User-ID, no good")], "`no good` cannot be the name of a header");
     }

@@ -13,10 +13,12 @@ pub use value::{Aliases, HeaderNames, Secret};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 
 use crate::memory::{InjectInto, MemorySettings, WindowAs};
 use crate::period::{Period, Ttl};
+use crate::recall::{Profile, RecallSettings, when};
 use crate::store::WaitingBounds;
 use crate::turn::proxy::Mode;
 
@@ -62,6 +64,19 @@ pub struct Settings {
     pub language: String,
     pub templates_dir: PathBuf,
 
+    pub recall_tokens: usize,
+    pub recall_timeout: Period,
+    pub recall_profile: RecallProfile,
+    pub time_zone: String,
+    pub trace_candidates: usize,
+    pub index_bytes_max: usize,
+    pub weights_file: PathBuf,
+    pub embedder: String,
+    pub embedder_model: String,
+    pub embedder_key_env: String,
+    pub embedder_dimensions: usize,
+    pub embedder_timeout: Period,
+
     pub ttl: Ttl,
     pub cleanup_every: Period,
     pub cleanup_batch: usize,
@@ -97,6 +112,32 @@ pub enum Passthrough {
     Listed,
     /// Everything. Files and batches at the provider are then shared by all tenants.
     All,
+}
+
+/// Which kind of chat recall assumes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RecallProfile {
+    /// Told by who speaks.
+    Auto,
+    /// People with names talk to each other.
+    People,
+    /// A person talks to a model.
+    Assistant,
+    /// Both.
+    Mixed,
+}
+
+impl RecallProfile {
+    /// The profile, unless it is to be told by who speaks.
+    pub fn profile(self) -> Option<Profile> {
+        match self {
+            Self::Auto => None,
+            Self::People => Some(Profile::People),
+            Self::Assistant => Some(Profile::Assistant),
+            Self::Mixed => Some(Profile::Mixed),
+        }
+    }
 }
 
 /// Whose memory a request without a user belongs to.
@@ -143,6 +184,18 @@ impl Default for Settings {
             inject: memory.inject,
             language: "auto".into(),
             templates_dir: PathBuf::new(),
+            recall_tokens: memory.recall.tokens_max,
+            recall_timeout: Period::from_micros(memory.recall.patience.as_micros() as i64),
+            recall_profile: RecallProfile::Auto,
+            time_zone: "UTC".into(),
+            trace_candidates: memory.recall.trace_candidates,
+            index_bytes_max: memory.recall.index_bytes_max,
+            weights_file: PathBuf::new(),
+            embedder: "builtin".into(),
+            embedder_model: String::new(),
+            embedder_key_env: "OPENAI_API_KEY".into(),
+            embedder_dimensions: 0,
+            embedder_timeout: Period::seconds(20),
             ttl: memory.ttl,
             cleanup_every: Period::hours(6),
             cleanup_batch: memory.cleanup_batch,
@@ -212,6 +265,23 @@ impl Settings {
             metadata_bytes_max: self.metadata_bytes_max,
             ttl: self.ttl,
             cleanup_batch: self.cleanup_batch,
+            recall: self.recall(),
+            zone: when::zone(&self.time_zone).unwrap_or(TimeZone::UTC),
+        }
+    }
+
+    /// The part recall is made with. The embedder of a question has two thirds of the time, so that words can still
+    /// do without it.
+    fn recall(&self) -> RecallSettings {
+        let patience = self.recall_timeout.duration();
+        RecallSettings {
+            tokens_max: self.recall_tokens,
+            patience,
+            embedder_patience: patience * 2 / 3,
+            index_bytes_max: self.index_bytes_max,
+            profile: self.recall_profile.profile(),
+            trace_candidates: self.trace_candidates,
+            ..RecallSettings::default()
         }
     }
 
@@ -222,8 +292,12 @@ impl Settings {
 
     /// What is wrong with the settings as a whole, with what to do about it.
     pub fn check(&self) -> Result<(), String> {
-        let bounds: [(&str, usize, std::ops::RangeInclusive<usize>); 8] = [
+        let bounds: [(&str, usize, std::ops::RangeInclusive<usize>); 12] = [
             ("context_messages", self.context_messages, 0..=1_000),
+            ("recall_tokens", self.recall_tokens, 0..=100_000),
+            ("trace_candidates", self.trace_candidates, 0..=200),
+            ("index_bytes_max", self.index_bytes_max, 1 << 20..=1 << 40),
+            ("embedder_dimensions", self.embedder_dimensions, 0..=65_536),
             ("model_tokens_max", self.model_tokens_max, 256..=100_000_000),
             ("cleanup_batch", self.cleanup_batch, 1..=100_000),
             ("query_chars_max", self.query_chars_max, 1..=10_000_000),
@@ -236,6 +310,12 @@ impl Settings {
             if !allowed.contains(&value) {
                 return Err(format!("`{name}` is {value}, it must be from {} to {}", allowed.start(), allowed.end()));
             }
+        }
+        if when::zone(&self.time_zone).is_none() {
+            return Err(format!(
+                "`time_zone` is `{}`, it must be a name such as Europe/Amsterdam or an offset such as +02:00",
+                self.time_zone
+            ));
         }
         if self.answer_tokens >= self.model_tokens_max {
             return Err("`answer_tokens` leaves nothing of `model_tokens_max` for the question".into());

@@ -24,15 +24,11 @@ use self::request::Asked;
 use self::route::{Endpoint, Route};
 use super::App;
 use super::error::{ApiError, ErrorView};
+use super::headers::{STATUS_HEADER, TURN_HEADER, shown_headers, timing_header};
 use super::identity::SESSION_HEADER;
 use crate::model::relay::{Passed, onward};
 use crate::turn::Health;
 use crate::turn::proxy::{Head, Mode, ProxiedTurn};
-
-const TURN_HEADER: HeaderName = HeaderName::from_static("x-recalld-turn");
-const STATUS_HEADER: HeaderName = HeaderName::from_static("x-recalld-status");
-const ITEMS_HEADER: HeaderName = HeaderName::from_static("x-recalld-items");
-const TIMING_HEADER: HeaderName = HeaderName::from_static("server-timing");
 
 /// Any chat completion request; fields nobody knows pass through.
 #[derive(Debug, ToSchema)]
@@ -146,7 +142,7 @@ fn mark(headers: &mut HeaderMap, head: &Head) {
     if let (Some(session), Some(turn)) = (head.session, head.turn) {
         set(SESSION_HEADER, session.to_string());
         set(TURN_HEADER, turn.to_string());
-        set(ITEMS_HEADER, head.items.to_string());
-        set(TIMING_HEADER, format!("store;dur={:.3}", head.store_time.as_secs_f64() * 1e3));
     }
+    shown_headers(headers, head.shown);
+    timing_header(headers, head.shown.recall_time, Some(head.store_time));
 }

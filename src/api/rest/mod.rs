@@ -3,6 +3,7 @@
 pub(super) mod cleanup;
 pub(super) mod context;
 pub(super) mod messages;
+pub(super) mod recall;
 pub(super) mod sessions;
 pub(super) mod stats;
 pub(super) mod turns;

@@ -93,7 +93,7 @@ pub(in crate::api) async fn revisions(
     Ok(Json(Revisions { revisions: revisions.into_iter().map(RevisionView::from).collect() }))
 }
 
-fn turn_id(text: &str) -> Result<TurnId, ApiError> {
+pub(super) fn turn_id(text: &str) -> Result<TurnId, ApiError> {
     let wrong = || ApiError::bad_request("invalid_turn_id", "Invalid turn id", "the turn id must be a valid UUID");
     TurnId::parse(text).ok_or_else(wrong)
 }

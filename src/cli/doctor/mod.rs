@@ -86,6 +86,7 @@ async fn examine(common: &Common) -> Vec<Check> {
     let (server, running) = there::server(common, settings, holder).await;
     checks.extend(server);
     checks.push(there::model(settings, running).await);
+    checks.push(there::embedder(settings, running).await);
     checks.extend([here::key(settings), here::users(settings), here::clock(&data)]);
     checks
 }

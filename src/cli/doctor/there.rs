@@ -13,6 +13,7 @@ use tokio::time::timeout;
 use super::Check;
 use crate::cli::Common;
 use crate::cli::client::{Client, base_url, headers};
+use crate::cli::embedder;
 use crate::cli::engine::variable;
 use crate::cli::failure::Failure;
 use crate::cli::table::counted;
@@ -142,6 +143,32 @@ pub(super) async fn model(settings: &Settings, server_runs: bool) -> Check {
     }
 }
 
+/// Who makes vectors, and whether it does.
+pub(super) async fn embedder(settings: &Settings, server_runs: bool) -> Check {
+    let choice = match embedder::choose(settings, variable) {
+        Ok(choice) => choice,
+        Err(reason) => return Check::fail("embedder", reason),
+    };
+    let told = choice.told();
+    match timeout(PATIENCE, try_out(choice)).await {
+        Ok(Ok(id)) => Check::ok("embedder", format!("{told} answers ({id})")),
+        Ok(Err(reason)) if server_runs => {
+            Check::warn("embedder", format!("{reason} (in this shell; the running server may know better)"))
+        }
+        Ok(Err(reason)) => Check::fail("embedder", format!("{reason}; \"builtin\" needs nothing")),
+        Err(_) => Check::warn("embedder", format!("{told} does not answer within 2 s; recall goes by words meanwhile")),
+    }
+}
+
+async fn try_out(choice: embedder::Choice) -> Result<String, String> {
+    let opened = embedder::open(choice).await.map_err(|error| format!("{error:#}"))?;
+    let vectors = opened.embed(&["Is anybody there?".to_owned()]).await.map_err(|error| error.to_string())?;
+    match vectors.first() {
+        Some(vector) if vector.len() == opened.dimensions() => Ok(opened.id().to_string()),
+        _ => Err("the embedder gives no vector for a plain sentence".to_owned()),
+    }
+}
+
 fn judge_list(url: &str, model: Option<&str>, list: &[String], why: &str) -> Check {
     match (model, list.first()) {
         // Some servers list nothing and answer all the same.
@@ -246,6 +273,17 @@ mod tests {
     fn a_list_of_models_is_read() {
         assert_eq!(names(br#"{"data":[{"id":"a"},{"id":"b"}]}"#), Some(vec!["a".to_owned(), "b".to_owned()]));
         assert_eq!(names(b"<html>"), None);
+    }
+
+    #[tokio::test]
+    async fn an_embedder_is_tried_out() {
+        let with =
+            |embedder: &str| Settings { embedder: embedder.into(), embedder_model: "m".into(), ..Settings::default() };
+        let builtin = embedder(&with("builtin"), false).await;
+        assert_eq!((builtin.status, builtin.detail.contains("builtin-256")), (Status::Ok, true), "{}", builtin.detail);
+        assert_eq!(embedder(&with("/nowhere"), false).await.status, Status::Fail);
+        assert_eq!(embedder(&with("src"), false).await.status, Status::Fail, "a folder without a model");
+        assert_eq!(embedder(&with("src"), true).await.status, Status::Warn);
     }
 
     #[tokio::test]
