@@ -1,8 +1,9 @@
-//! `recalld bench`: what it costs, measured beside what it would cost without us, in one run.
+//! `recalld bench`: what it costs and how well it finds, measured beside what there would be without us, in one run.
 
 mod bare;
 mod process;
 mod proxy;
+mod recall;
 mod scene;
 mod store;
 mod table;
@@ -26,6 +27,14 @@ enum What {
     Store(store::StoreArgs),
     /// A request through /v1 beside a bare pass-through: time, streams, memory.
     Proxy(proxy::ProxyArgs),
+    /// How much of what was said is found again: chats with questions in, a table out.
+    Recall(recall::rank::RecallArgs),
+    /// Whether follow-ups find what they are about.
+    Followups(recall::followups::FollowupsArgs),
+    /// Learn weights for recall from chats with questions.
+    Learn(recall::learn::LearnArgs),
+    /// What recall costs, and how that grows.
+    RecallSpeed(recall::speed::SpeedArgs),
     /// The bare pass-through that `proxy` is measured beside, in a process of its own.
     #[command(hide = true)]
     PassThrough {
@@ -38,14 +47,16 @@ enum What {
 
 pub(super) fn bench(args: &BenchArgs, json: bool) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
-    let table = match &args.what {
-        What::Store(args) => runtime.block_on(store::run(args))?,
-        What::Proxy(args) => runtime.block_on(proxy::run(args))?,
+    match &args.what {
+        What::Store(args) => runtime.block_on(store::run(args))?.print(json),
+        What::Proxy(args) => runtime.block_on(proxy::run(args))?.print(json),
+        What::Recall(args) => recall::print(&runtime.block_on(recall::rank::run(args))?, json)?,
+        What::Followups(args) => recall::print(&runtime.block_on(recall::followups::run(args))?, json)?,
+        What::Learn(args) => recall::print(&runtime.block_on(recall::learn::run(args))?, json)?,
+        What::RecallSpeed(args) => recall::print(&runtime.block_on(recall::speed::run(args))?, json)?,
         What::PassThrough { here, there } => {
             runtime.block_on(scene::serve_on(*here, scene::pass_through(*there)))?;
-            return Ok(ExitCode::SUCCESS);
         }
-    };
-    table.print(json);
+    }
     Ok(ExitCode::SUCCESS)
 }

@@ -150,6 +150,7 @@ async fn one_turn(store: &Tested, session: SessionId) -> Result<(), crate::store
         metadata: Default::default(),
         attempt: 0,
         others: Vec::new(),
+        trace: None,
     };
     store.close_turn(&scope, closed).await.map(drop)
 }
