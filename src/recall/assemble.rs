@@ -3,6 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::counted::Counted;
 use super::excerpt::excerpt;
 use super::index::ScopeIndex;
 use super::index::docs::{DocNo, Docs, NONE};
@@ -89,6 +90,7 @@ pub(crate) fn assemble(
     asked: &Asked<'_>,
     found: Vec<Found>,
     turns: &[Turn],
+    counted: &Counted,
 ) -> Recalled {
     let mut desk = Assembling {
         index,
@@ -97,6 +99,7 @@ pub(crate) fn assemble(
         turns: turns.iter().map(|turn| (turn.id, turn)).collect(),
         late: asked.late(index),
         fates: HashMap::new(),
+        counted,
         said: Vec::new(),
     };
     let budget = ask.tokens_max.saturating_sub(HEADING_TOKENS_MAX);
@@ -162,6 +165,7 @@ struct Assembling<'a> {
     late: Late<'a>,
     /// What became of those that were looked at and not taken.
     fates: HashMap<MessageId, Fate>,
+    counted: &'a Counted,
     /// Words of what was taken, sorted.
     said: Vec<Vec<u32>>,
 }
@@ -207,8 +211,19 @@ impl Assembling<'_> {
             tokens: 0,
             score: candidate.score,
         };
-        reminder.tokens = tokens::count(&line(&reminder, &self.plan.zone)) + 1;
+        reminder.tokens = self.tokens(&reminder);
         Ok(reminder)
+    }
+
+    /// The tokens of a reminder's line, with room for its line break. Counting costs more than finding: what was counted
+    /// for an earlier question is remembered.
+    fn tokens(&self, reminder: &Reminder) -> usize {
+        let known = self.counted.get(reminder.message, &reminder.text);
+        known.unwrap_or_else(|| {
+            let tokens = tokens::count(&line(reminder, &self.plan.zone)) + 1;
+            self.counted.keep(reminder.message, &reminder.text, tokens);
+            tokens
+        })
     }
 
     /// The words of a message, as numbers in order.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tracing::warn;
 
+use super::counted::Counted;
 use super::index::cache::{Cache, Shelf};
 use super::index::kernel::{Bytes, quantise};
 use super::index::{Change, IndexedTurn, ScopeIndex};
@@ -93,13 +94,14 @@ pub struct Recall {
     parts: RecallParts,
     settings: RecallSettings,
     cache: Cache,
+    counted: Counted,
 }
 
 impl Recall {
     /// Puts the parts together.
     pub fn new(parts: RecallParts, settings: RecallSettings) -> Self {
         let cache = Cache::new(settings.index_bytes_max, parts.embedder.dimensions());
-        Self { parts, settings, cache }
+        Self { parts, settings, cache, counted: Counted::default() }
     }
 
     /// Finds what was said about a question and packs it.
@@ -119,7 +121,7 @@ impl Recall {
         Ok(shelf.read(|index| {
             // The numbers of words are those of one instance; a scope that was loaded anew meanwhile has others.
             let asked = if index.instance() == instance { asked } else { plan.asked(index, &vectors) };
-            assemble::assemble(index, ask, &plan, &asked, found, &turns)
+            assemble::assemble(index, ask, &plan, &asked, found, &turns, &self.counted)
         }))
     }
 
@@ -236,12 +238,10 @@ impl Recall {
         let RecallEntry { turn, session, order, kept, .. } = entry;
         let (rows, vectors) = match kept {
             RecallKept::Row { row, vectors } => {
-                let rows = row::decode(&row).unwrap_or_default();
-                let vectors =
-                    vectors.and_then(|bytes| vectors::decode(&bytes, self.parts.embedder.dimensions(), rows.len()));
-                (rows, vectors.unwrap_or_default())
+                let vectors = vectors.and_then(|bytes| vectors::decode(&bytes, self.parts.embedder.dimensions()));
+                (row, vectors.unwrap_or_default())
             }
-            RecallKept::Turn(turn) => (rows_of(&turn), self.vectors_at_once(&turn)),
+            RecallKept::Turn(turn) => (row::encode(&rows_of(&turn)), self.vectors_at_once(&turn)),
         };
         IndexedTurn { order, turn, session, rows, vectors }
     }

@@ -13,7 +13,7 @@ const READ_BYTES_MAX: usize = 8 * 1024;
 /// The text on one line, or the best passage of a long one, and whether that is only a part.
 pub(crate) fn excerpt(text: &str, tongue: Tongue, late: &mut Late<'_>) -> (String, bool) {
     if text.len() <= WHOLE_BYTES_MAX {
-        return (one_line(text), false);
+        return (one_line(text).into_owned(), false);
     }
     let read = beginning(text, READ_BYTES_MAX);
     let known: Vec<(usize, u32)> =
@@ -27,9 +27,9 @@ pub(crate) fn excerpt(text: &str, tongue: Tongue, late: &mut Late<'_>) -> (Strin
             best = Some((worth, passage));
         }
     }
-    let Some((_, passage)) = best else { return (one_line(text), false) };
+    let Some((_, passage)) = best else { return (one_line(text).into_owned(), false) };
     if passage.len() == text.trim().len() {
-        return (one_line(text), false);
+        return (one_line(text).into_owned(), false);
     }
     let before = if passage.start > 0 { "… " } else { "" };
     (format!("{before}{} …", one_line(&text[passage])), true)

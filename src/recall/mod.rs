@@ -11,6 +11,7 @@
 
 mod assemble;
 mod complete;
+mod counted;
 mod desk;
 mod excerpt;
 mod index;

@@ -5,6 +5,8 @@
 //! tomorrow. The marks around the block, and how memories that imitate them are kept from ending it, are in
 //! `turn/inject.rs`.
 
+use std::borrow::Cow;
+
 use jiff::tz::TimeZone;
 
 use super::Reminder;
@@ -32,7 +34,7 @@ pub(crate) const HEADING_TOKENS_MAX: usize = 5;
 pub(crate) fn line(reminder: &Reminder, zone: &TimeZone) -> String {
     let day = zone.to_datetime(reminder.said_at).date();
     let session = &reminder.session.to_string()[..8];
-    let speaker = reminder.name.as_deref().map_or_else(|| speaker(reminder.role).to_owned(), one_line);
+    let speaker = reminder.name.as_deref().map_or_else(|| Cow::Borrowed(speaker(reminder.role)), one_line);
     format!("- {day} ({session}) {speaker}: {}", one_line(&reminder.text))
 }
 
@@ -42,7 +44,7 @@ pub(crate) fn recent_conversation(messages: &[&Message]) -> String {
         return String::new();
     }
     let line = |message: &&Message| {
-        let speaker = message.name.as_deref().map_or_else(|| speaker(message.role).to_owned(), one_line);
+        let speaker = message.name.as_deref().map_or_else(|| Cow::Borrowed(speaker(message.role)), one_line);
         format!("- {speaker}: {}", one_line(&message.text))
     };
     std::iter::once(RECENT.to_owned()).chain(messages.iter().map(line)).collect::<Vec<_>>().join("\n")
@@ -57,15 +59,28 @@ fn speaker(role: Role) -> &'static str {
     }
 }
 
+/// Plain text with single blanks, as nearly all short messages are.
+fn is_one_line(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let plain = |(at, byte): (usize, &u8)| match byte {
+        b' ' => at > 0 && at + 1 < bytes.len() && bytes[at - 1] != b' ',
+        byte => (0x21..0x7f).contains(byte),
+    };
+    bytes.iter().enumerate().all(plain)
+}
+
 /// Words with single blanks between them, and no characters that a terminal or a model would obey.
-pub(crate) fn one_line(text: &str) -> String {
+pub(crate) fn one_line(text: &str) -> Cow<'_, str> {
+    if is_one_line(text) {
+        return Cow::Borrowed(text);
+    }
     let visible = |c: &char| !c.is_control() || c.is_whitespace();
-    text.split(|c: char| c.is_whitespace() || matches!(c, '\u{2028}' | '\u{2029}'))
+    let words: Vec<String> = text.split(|c: char| c.is_whitespace() || matches!(c, '\u{2028}' | '\u{2029}'))
         .filter(|word| !word.is_empty())
         .map(|word| word.chars().filter(visible).collect::<String>())
         .filter(|word| !word.is_empty())
-        .collect::<Vec<_>>()
-        .join(" ")
+        .collect();
+    Cow::Owned(words.join(" "))
 }
 
 #[cfg(test)]

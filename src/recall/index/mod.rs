@@ -21,7 +21,7 @@ use docs::{DOCS_MAX, Doc, DocNo, Docs, NONE, PackedWord};
 use kernel::{Bytes, dot};
 use vocabulary::Vocabulary;
 
-use super::row::{Row, Voice};
+use super::row::{Row, Voice, decode};
 use crate::id::{SessionId, TurnId};
 use crate::language::{Tongue, words};
 
@@ -36,7 +36,8 @@ pub(crate) struct IndexedTurn {
     pub(crate) order: i64,
     pub(crate) turn: TurnId,
     pub(crate) session: SessionId,
-    pub(crate) rows: Vec<Row>,
+    /// Its rows, as they are kept.
+    pub(crate) rows: Vec<u8>,
     /// As many as rows, or none.
     pub(crate) vectors: Vec<Option<Bytes>>,
 }
@@ -180,18 +181,19 @@ impl ScopeIndex {
     }
 
     fn append(&mut self, turn: IndexedTurn) {
-        if self.keys.len() + turn.rows.len() > DOCS_MAX || self.replies.len() + turn.rows.len() > DOCS_MAX {
+        let rows = decode(&turn.rows).unwrap_or_default();
+        if self.keys.len() + rows.len() > DOCS_MAX || self.replies.len() + rows.len() > DOCS_MAX {
             return;
         }
         let session = self.session_number(turn.session);
-        let voices: Vec<bool> = turn.rows.iter().map(|row| row.voice == Voice::Person).collect();
+        let voices: Vec<bool> = rows.iter().map(|row| row.voice == Voice::Person).collect();
         let mut vectors = turn.vectors.into_iter();
-        let docs = turn.rows.iter().map(|row| self.doc(turn.turn, session, row, vectors.next().flatten())).collect();
+        let docs = rows.iter().map(|row| self.doc(turn.turn, session, row, vectors.next().flatten())).collect();
         self.append_docs(turn.order, turn.turn, session, &voices, docs);
     }
 
-    fn doc(&mut self, turn: TurnId, session: u32, row: &Row, vector: Option<Bytes>) -> Doc {
-        let pack = |word: &super::row::WordUse| {
+    fn doc(&mut self, turn: TurnId, session: u32, row: &Row<'_>, vector: Option<Bytes>) -> Doc {
+        let pack = |word: &super::row::WordUse<'_>| {
             PackedWord::new(self.vocabulary.learn(&word.word, row.tongue), word.times, word.capital)
         };
         let words = row.words.iter().map(pack).collect();
