@@ -11,11 +11,11 @@ use super::weights::Weights;
 use crate::id::MessageId;
 
 /// Up to this many messages of people, every signal is worked out for every message.
-pub(crate) const EXACT_MAX: usize = 2_048;
+pub(crate) const EXACT_MAX: usize = 1_024;
 /// Beyond, this many are taken by their words and as many by their vectors.
-const CANDIDATES: usize = 256;
+const CANDIDATES: usize = 128;
 /// And this many, evenly spread, give the measure.
-const SAMPLE: usize = 256;
+const SAMPLE: usize = 128;
 
 /// A message and its score.
 #[derive(Debug, Clone, PartialEq)]

@@ -20,7 +20,8 @@ pub(crate) const WORD_DIMENSIONS: usize = 128;
 /// All words of a scope. Words are never removed; a scope that forgets much is loaded anew.
 #[derive(Default)]
 pub(crate) struct Vocabulary {
-    words: HashMap<(Tongue, Box<str>), WordNo, Quick>,
+    /// By language: a word's stem is that of the language it was said in.
+    words: [HashMap<Box<str>, WordNo, Quick>; 5],
     terms: HashMap<Box<str>, TermNo, Quick>,
     /// The term of each word.
     term_of: Vec<TermNo>,
@@ -33,12 +34,12 @@ pub(crate) struct Vocabulary {
 impl Vocabulary {
     /// The number of a word, new or known.
     pub(crate) fn learn(&mut self, word: &str, tongue: Tongue) -> WordNo {
-        if let Some(&no) = self.words.get(&(tongue, word) as &dyn WordKey) {
+        if let Some(no) = self.word(word, tongue) {
             return no;
         }
         let no = self.term_of.len() as WordNo;
         let term = self.learn_term(&term(word, tongue));
-        self.words.insert((tongue, word.into()), no);
+        self.words[tongue as usize].insert(word.into(), no);
         self.term_of.push(term);
         self.scales.push(word_vector(word, tongue, &mut self.vectors).unwrap_or(0.0));
         self.vectors.resize(self.term_of.len() * WORD_DIMENSIONS, 0);
@@ -63,7 +64,7 @@ impl Vocabulary {
 
     /// The number of a word as it is said in a language.
     pub(crate) fn word(&self, word: &str, tongue: Tongue) -> Option<WordNo> {
-        self.words.get(&(tongue, word) as &dyn WordKey).copied()
+        self.words[tongue as usize].get(word).copied()
     }
 
     /// The term of a word.
@@ -119,40 +120,3 @@ impl Hasher for QuickHasher {
         }
     }
 }
-
-/// Lets a word be looked up without making a string of it.
-trait WordKey {
-    fn parts(&self) -> (Tongue, &str);
-}
-
-impl WordKey for (Tongue, Box<str>) {
-    fn parts(&self) -> (Tongue, &str) {
-        (self.0, &self.1)
-    }
-}
-
-impl WordKey for (Tongue, &str) {
-    fn parts(&self) -> (Tongue, &str) {
-        (self.0, self.1)
-    }
-}
-
-impl<'a> std::borrow::Borrow<dyn WordKey + 'a> for (Tongue, Box<str>) {
-    fn borrow(&self) -> &(dyn WordKey + 'a) {
-        self
-    }
-}
-
-impl std::hash::Hash for dyn WordKey + '_ {
-    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
-        self.parts().hash(state);
-    }
-}
-
-impl PartialEq for dyn WordKey + '_ {
-    fn eq(&self, other: &Self) -> bool {
-        self.parts() == other.parts()
-    }
-}
-
-impl Eq for dyn WordKey + '_ {}
