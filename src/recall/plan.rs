@@ -25,8 +25,8 @@ pub(crate) struct Plan {
     pub(crate) plain_text: String,
     /// What is matched by words.
     words_text: String,
-    /// The speakers whose names the question was read with.
-    participants: Vec<u16>,
+    /// The speakers whose names the question was read with, and their numbers then.
+    participants: Vec<(u16, String)>,
 }
 
 impl Plan {
@@ -39,9 +39,8 @@ impl Plan {
     ) -> Self {
         let profile = ask.profile.or(profile).unwrap_or_else(|| told_by_roles(index));
         let zone = ask.zone.clone().unwrap_or(TimeZone::UTC);
-        let participants: Vec<u16> =
-            (1..index.speakers.len() as u16).filter(|at| index.spoken[*at as usize] > 0).collect();
-        let names: Vec<String> = participants.iter().map(|at| index.speakers[*at as usize].clone()).collect();
+        let speaks = (1..index.speakers.len() as u16).filter(|at| index.spoken[*at as usize] > 0);
+        let names: Vec<String> = speaks.clone().map(|at| index.speakers[at as usize].clone()).collect();
         let reading = Reading {
             participants: &names,
             now: ask.asked_at.unwrap_or(now),
@@ -55,12 +54,23 @@ impl Plan {
         let within =
             Within { from: ask.from.map(Timestamp::as_microsecond), to: ask.to.map(Timestamp::as_microsecond) };
         let (full_text, plain_text, words_text) = texts(&question, &added, profile);
+        let participants = speaks.zip(names).collect();
         Self { question, added, profile, within, zone, full_text, plain_text, words_text, participants }
     }
 
     /// The question in the words of the scope.
     pub(crate) fn asked(&self, index: &ScopeIndex, vectors: &QuestionVectors) -> Asked<'_> {
-        Asked::new(index, &self.question, &self.words_text, &self.added, &self.participants, vectors, self.zone.clone())
+        let participants = self.numbers(index);
+        Asked::new(index, &self.question, &self.words_text, &self.added, &participants, vectors, self.zone.clone())
+    }
+
+    /// The participants' numbers in this index, 0 for who is not in it: it may have been loaded anew since.
+    fn numbers(&self, index: &ScopeIndex) -> Vec<u16> {
+        let number = |(before, name): &(u16, String)| match index.speakers.get(*before as usize) {
+            Some(speaker) if speaker == name => *before,
+            _ => index.speakers.iter().position(|speaker| speaker == name).unwrap_or(0) as u16,
+        };
+        self.participants.iter().map(number).collect()
     }
 }
 
@@ -91,5 +101,59 @@ fn told_by_roles(index: &ScopeIndex) -> Profile {
         Profile::People
     } else {
         Profile::Mixed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::{CountedIds, Ids};
+    use crate::message::{Message, Role};
+    use crate::recall::index::{Change, IndexedTurn};
+    use crate::recall::row::{encode, rows_of};
+    use crate::session::{Turn, TurnStatus};
+
+    /// What people with these names said.
+    fn index(names: &[&str]) -> ScopeIndex {
+        let ids = CountedIds::default();
+        let said = |(order, name): (i64, &&str)| {
+            let at = Timestamp::UNIX_EPOCH;
+            let message = Message { name: Some((*name).to_owned()), ..Message::new(Role::User, "We met in May.", at) };
+            let turn = Turn {
+                id: ids.turn(at),
+                session: ids.session(),
+                number: 1,
+                status: TurnStatus::Complete,
+                messages: vec![message],
+                metadata: Default::default(),
+                created_at: at,
+                superseded: false,
+            };
+            Change::Put(IndexedTurn {
+                order,
+                turn: turn.id,
+                session: turn.session,
+                rows: encode(&rows_of(&turn)),
+                vectors: vec![],
+            })
+        };
+        let mut index = ScopeIndex::new(4);
+        index.apply((1..).zip(names).map(said).collect());
+        index
+    }
+
+    /// A scope may be loaded anew between two looks at it, without those whose words were deleted.
+    #[test]
+    fn a_question_outlives_the_index_it_was_read_with() {
+        let ask = Ask { question: "What did Cyd say?".to_owned(), ..Ask::default() };
+        let plan = Plan::make(&index(&["Ann", "Bob", "Cyd"]), &ask, &[], None, Timestamp::UNIX_EPOCH);
+        let check = |names: &[&str], expected: [u16; 3]| {
+            let index = index(names);
+            plan.asked(&index, &QuestionVectors::default());
+            assert_eq!(plan.numbers(&index), expected, "{names:?}");
+        };
+        check(&["Ann", "Bob", "Cyd"], [1, 2, 3]);
+        check(&["Cyd", "Ann"], [2, 0, 1]);
+        check(&[], [0, 0, 0]);
     }
 }

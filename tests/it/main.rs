@@ -25,5 +25,6 @@ mod properties;
 mod recall;
 mod rest;
 mod restart;
+mod scopes;
 mod stream;
 mod upstream;

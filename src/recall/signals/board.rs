@@ -49,7 +49,7 @@ pub(crate) struct QuestionVectors {
 
 impl<'a> Asked<'a> {
     /// Reads a question's text and what was added to it in the words of a scope. `participants` are speakers' numbers
-    /// in the order in which the question was read with their names.
+    /// in the order in which the question was read with their names, 0 for who does not speak in it.
     pub(crate) fn new(
         index: &ScopeIndex,
         question: &'a Question,
@@ -61,7 +61,7 @@ impl<'a> Asked<'a> {
     ) -> Self {
         let names = name_terms(index, participants);
         let speaker = match question.named[..] {
-            [one] => participants.get(one).copied(),
+            [one] => participants.get(one).copied().filter(|speaker| *speaker != 0),
             _ => None,
         };
         let mut asked = Self {
