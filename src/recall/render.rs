@@ -75,7 +75,8 @@ pub(crate) fn one_line(text: &str) -> Cow<'_, str> {
         return Cow::Borrowed(text);
     }
     let visible = |c: &char| !c.is_control() || c.is_whitespace();
-    let words: Vec<String> = text.split(|c: char| c.is_whitespace() || matches!(c, '\u{2028}' | '\u{2029}'))
+    let words: Vec<String> = text
+        .split(|c: char| c.is_whitespace() || matches!(c, '\u{2028}' | '\u{2029}'))
         .filter(|word| !word.is_empty())
         .map(|word| word.chars().filter(visible).collect::<String>())
         .filter(|word| !word.is_empty())
