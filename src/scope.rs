@@ -3,7 +3,7 @@
 //! **Invariant:** a [`Scope`] is built where a caller has been authenticated (`api/identity.rs`), or
 //! by the program that owns the data (the CLI, a program that embeds the library). `tests/tidy.rs`
 //! keeps the list of places. Work that follows on what is kept, for nobody in particular, takes the scope
-//! from beside it ([`Scope::as_stored`]).
+//! from beside it (`Scope::as_stored`).
 
 use std::fmt;
 

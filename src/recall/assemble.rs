@@ -9,7 +9,7 @@ use super::index::ScopeIndex;
 use super::index::docs::{DocNo, Docs, NONE};
 use super::pack::{Draft, Layer, pack};
 use super::plan::Plan;
-use super::render::{HEADING_TOKENS_MAX, line, render};
+use super::render::{HEADING_TOKENS_MAX, line, reference, render};
 use super::search::Found;
 use super::signals::Asked;
 use super::signals::late::Late;
@@ -102,13 +102,15 @@ pub(crate) fn assemble(
         counted,
         said: Vec::new(),
     };
-    let budget = ask.tokens_max.saturating_sub(HEADING_TOKENS_MAX);
+    let referred_to = plan.added.referred_to().map(|words| reference(&words));
+    let head_tokens = HEADING_TOKENS_MAX + referred_to.as_deref().map_or(0, |line| tokens::count(line) + 1);
+    let budget = ask.tokens_max.saturating_sub(head_tokens);
     let mut reminders = pack(layers(index, &found), budget, |candidate| desk.weigh(candidate));
     reminders.sort_by_key(|reminder| (reminder.said_at, reminder.message));
     let kept: HashSet<MessageId> = reminders.iter().map(|reminder| reminder.message).collect();
-    let text = render(&reminders, &plan.zone);
+    let text = render(&reminders, referred_to.as_deref(), &plan.zone);
     let tokens = reminders.iter().map(|reminder| reminder.tokens).sum::<usize>();
-    let tokens = if text.is_empty() { 0 } else { tokens + HEADING_TOKENS_MAX };
+    let tokens = if text.is_empty() { 0 } else { tokens + head_tokens };
     Recalled {
         ranked: ranked(found, &desk.fates, &kept),
         tokens,

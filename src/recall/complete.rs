@@ -38,6 +38,11 @@ impl Added {
         }
     }
 
+    /// What a follow-up refers to, for the model to read; `None` in doubt.
+    pub(crate) fn referred_to(&self) -> Option<String> {
+        (self.share >= 1.0 && !self.words.is_empty()).then(|| self.words.join(", "))
+    }
+
     /// The question as it was searched for, if anything was added.
     pub(crate) fn completed(&self, text: &str) -> Option<String> {
         (!self.words.is_empty()).then(|| format!("{text} {}", self.words.join(" ")))

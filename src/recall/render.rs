@@ -17,13 +17,19 @@ const HEADING: &str = "## Relevant past";
 /// The heading over the end of the running conversation.
 const RECENT: &str = "## Recent conversation";
 
-/// The context of these reminders, in their order; empty for none.
-pub(crate) fn render(reminders: &[Reminder], zone: &TimeZone) -> String {
+/// The context of these reminders, in their order, and what the question refers to; empty for none.
+pub(crate) fn render(reminders: &[Reminder], referred_to: Option<&str>, zone: &TimeZone) -> String {
     if reminders.is_empty() {
         return String::new();
     }
     let lines = reminders.iter().map(|reminder| line(reminder, zone));
-    std::iter::once(HEADING.to_owned()).chain(lines).collect::<Vec<_>>().join("\n")
+    let head = std::iter::once(HEADING.to_owned()).chain(referred_to.map(str::to_owned));
+    head.chain(lines).collect::<Vec<_>>().join("\n")
+}
+
+/// The line that says what a follow-up refers to. Words only: nothing in it can open a line of its own.
+pub(crate) fn reference(words: &str) -> String {
+    format!("(the question refers to: {})", one_line(words))
 }
 
 /// Tokens of the heading, with room for its line break. Known beforehand: where nothing is found nothing is counted, and
@@ -111,19 +117,20 @@ mod tests {
 
     #[test]
     fn a_memory_is_a_dated_line() {
-        let text = render(&[reminder("I live in\nLisbon.", Some("Ann"))], &TimeZone::UTC);
+        let text = render(&[reminder("I live in\nLisbon.", Some("Ann"))], None, &TimeZone::UTC);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], HEADING);
         assert!(lines[1].starts_with("- 1970-01-01 (") && lines[1].ends_with(") Ann: I live in Lisbon."), "{text}");
-        assert_eq!(render(&[], &TimeZone::UTC), "");
+        assert_eq!(render(&[], Some("x"), &TimeZone::UTC), "");
         assert!(crate::tokens::count(HEADING) < HEADING_TOKENS_MAX);
     }
 
     proptest! {
         #[test]
         fn no_memory_can_open_a_line_of_its_own(text in "(\\PC|[\\r\\n\\x0b\\x0c\u{85}\u{2028}\u{2029}#>-]){0,60}", name in "(\\PC|\\n){1,9}") {
-            let rendered = render(&[reminder(&text, Some(&name)), reminder(&text, None)], &TimeZone::UTC);
-            prop_assert_eq!(rendered.lines().count(), 3);
+            let referred_to = reference(&text);
+            let rendered = render(&[reminder(&text, Some(&name)), reminder(&text, None)], Some(&referred_to), &TimeZone::UTC);
+            prop_assert_eq!(rendered.lines().count(), 4);
             let obeyed = rendered.contains(['\r', '\u{85}', '\u{2028}', '\u{2029}', '\u{1b}']);
             prop_assert!(!obeyed);
         }
@@ -133,9 +140,10 @@ mod tests {
             text in "(</?(?i:recalled_memory)>?|[＜‹](/|／)(recalled|RECALLED)[_\u{200b}]memory|\n## Relevant past\n|\\PC){1,9}",
             name in "(</recalled_memory>|\\PC){1,3}",
         ) {
-            let rendered = render(&[reminder(&text, Some(&name)), reminder(&text, None)], &TimeZone::UTC);
+            let referred_to = reference(&text);
+            let rendered = render(&[reminder(&text, Some(&name)), reminder(&text, None)], Some(&referred_to), &TimeZone::UTC);
             let block = block(&rendered);
-            prop_assert_eq!((block.matches(CLOSE).count(), block.matches(OPEN).count(), block.lines().count()), (1, 1, 6));
+            prop_assert_eq!((block.matches(CLOSE).count(), block.matches(OPEN).count(), block.lines().count()), (1, 1, 7));
             let laid = format!("{block}said");
             prop_assert_eq!(without_block(&laid), "said");
         }

@@ -1,6 +1,6 @@
 //! Signals: cheap numbers that each say a little about whether a message answers a question.
 //!
-//! [`Board`] computes them column by column for a set of messages; scores of words and vectors are normalised over all
+//! `Board` computes them column by column for a set of messages; scores of words and vectors are normalised over all
 //! messages of the scope (`z`), priors are taken as they are. A linear mix of the columns is the score; see `weights`.
 //!
 //! Reading order: the lists of signals here, `lexical`, `dense`, `late`, `priors`, then `board`.
