@@ -16,6 +16,7 @@ use crate::recall::index::docs::{DocNo, NONE};
 use crate::recall::index::kernel::{Bytes, quantise};
 use crate::recall::index::vocabulary::{TermNo, Vocabulary, WORD_DIMENSIONS, word_vector};
 use crate::recall::question::Question;
+use crate::recall::search::EXACT_MAX;
 
 /// Messages that pull the question's vector towards them.
 const FEEDBACK_FROM: usize = 3;
@@ -106,14 +107,23 @@ impl<'a> Asked<'a> {
         }
     }
 
-    fn plain_terms(&self) -> Vec<Wanted> {
+    /// The terms to look for. In a large scope a term that a quarter of all messages use tells little and costs much: it
+    /// is passed over, unless there is no rarer one.
+    fn plain_terms(&self, index: &ScopeIndex) -> Vec<Wanted> {
         let plain = self.terms.iter().filter(|asked| !asked.is_name);
-        plain.filter_map(|asked| Some((asked.term?, asked.share))).collect()
+        let all: Vec<Wanted> = plain.filter_map(|asked| Some((asked.term?, asked.share))).collect();
+        let uses = |wanted: &Wanted| index.keys.postings(wanted.0).len();
+        let common = |wanted: &Wanted| index.keys.len() > EXACT_MAX && 4 * uses(wanted) > index.keys.len();
+        let rare: Vec<Wanted> = all.iter().copied().filter(|wanted| !common(wanted)).collect();
+        match all.iter().min_by_key(|wanted| uses(wanted)) {
+            Some(rarest) if rare.is_empty() => vec![*rarest],
+            _ => rare,
+        }
     }
 
     /// BM25 of every message with the one before it, and of its session: what chooses candidates by words.
     pub(crate) fn word_scores(&self, index: &ScopeIndex) -> Vec<f32> {
-        let terms = self.plain_terms();
+        let terms = self.plain_terms(index);
         let mut scores = lexical::around(index, &terms, Around::Before);
         let sessions = lexical::sessions(index, &terms);
         let found = scores.iter_mut().zip(&index.keys.sessions).filter(|(score, _)| **score > 0.0);
@@ -123,7 +133,7 @@ impl<'a> Asked<'a> {
 
     /// BM25 of every reply.
     pub(crate) fn reply_scores(&self, index: &ScopeIndex) -> Vec<f32> {
-        lexical::own(&index.replies, &self.plain_terms())
+        lexical::own(&index.replies, &self.plain_terms(index))
     }
 
     /// The question's words, looking for their nearest.
@@ -199,7 +209,7 @@ impl<'a> Board<'a> {
             index,
             asked,
             pool,
-            terms: asked.plain_terms(),
+            terms: asked.plain_terms(index),
             own: None,
             reply_words: None,
             plain: Dots::new(&index.keys, asked.plain.clone()),
