@@ -22,26 +22,42 @@ use crate::tokens;
 const FETCHED: usize = 40;
 /// The best of them come with the message before them.
 const WITH_NEIGHBOUR: usize = 5;
+/// What a line has beside what was said, and how much of a long message may be left after it was cut.
+const LINE_TOKENS_MIN: usize = 14;
+const WORDS_COUNTED_MAX: usize = 40;
 /// The reply to the best is worth about as much as the tenth best.
 const REPLY_BEHIND: f32 = 10.0;
 const NEIGHBOUR_BEHIND: f32 = 20.0;
 /// Messages that share this much of their words say the same.
 const SAME_SHARE: f32 = 0.9;
 
-/// The turns whose texts are needed.
-pub(crate) fn turns_wanted(index: &ScopeIndex, found: &[Found]) -> Vec<TurnId> {
+/// The turns whose texts are needed: of as many messages as fill the budget by any guess.
+pub(crate) fn turns_wanted(index: &ScopeIndex, found: &[Found], ask: &Ask) -> Vec<TurnId> {
+    let mut guessed = 0;
     let mut wanted: Vec<TurnId> = Vec::new();
     let mut want = |turn: TurnId| {
         if !wanted.contains(&turn) {
             wanted.push(turn);
         }
     };
-    let packable = found.iter().take(FETCHED).filter(|found| found.related);
-    packable.for_each(|found| want(found.id.turn()));
+    for found in found.iter().take(FETCHED).filter(|found| found.related) {
+        // Some will turn out to say the same as others.
+        if guessed > ask.tokens_max + ask.tokens_max / 4 {
+            break;
+        }
+        guessed += if ask.shown.contains(&found.id.turn()) { 0 } else { tokens_at_least(index, found) };
+        want(found.id.turn());
+    }
     found.iter().take(WITH_NEIGHBOUR).filter_map(|found| before(index, found)).for_each(|no| {
         want(index.keys.ids[no as usize].turn());
     });
     wanted
+}
+
+/// Fewer tokens than a message's line has: its date and speaker, and one for each word that tells something.
+fn tokens_at_least(index: &ScopeIndex, found: &Found) -> usize {
+    let length = Place::of(index, found).map_or(0, |place| place.docs(index).lengths[place.no as usize]);
+    LINE_TOKENS_MIN + (length as usize).min(WORDS_COUNTED_MAX)
 }
 
 /// The message before a found one, in its session.
@@ -49,6 +65,12 @@ fn before(index: &ScopeIndex, found: &Found) -> Option<DocNo> {
     let place = Place::of(index, found)?;
     let before = if place.is_key { index.key.before[place.no as usize] } else { NONE };
     (before != NONE).then_some(before)
+}
+
+/// The turns whose texts were needed, and those of them that could be read.
+pub(crate) struct ReadTurns {
+    pub(crate) wanted: Vec<TurnId>,
+    pub(crate) turns: Vec<Turn>,
 }
 
 /// Where a message stands in the index.
@@ -89,14 +111,15 @@ pub(crate) fn assemble(
     plan: &Plan,
     asked: &Asked<'_>,
     found: Vec<Found>,
-    turns: &[Turn],
+    read: &ReadTurns,
     counted: &Counted,
 ) -> Recalled {
     let mut desk = Assembling {
         index,
         ask,
         plan,
-        turns: turns.iter().map(|turn| (turn.id, turn)).collect(),
+        wanted: &read.wanted,
+        turns: read.turns.iter().map(|turn| (turn.id, turn)).collect(),
         late: asked.late(index),
         fates: HashMap::new(),
         counted,
@@ -163,6 +186,8 @@ struct Assembling<'a> {
     index: &'a ScopeIndex,
     ask: &'a Ask,
     plan: &'a Plan,
+    /// Turns that were to be read, and those that could be.
+    wanted: &'a [TurnId],
     turns: HashMap<TurnId, &'a Turn>,
     late: Late<'a>,
     /// What became of those that were looked at and not taken.
@@ -190,7 +215,7 @@ impl Assembling<'_> {
 
     /// A message as it would be shown, or why it is not.
     fn reminder(&mut self, id: MessageId, candidate: Candidate) -> Result<Reminder, Fate> {
-        let turn = *self.turns.get(&id.turn()).ok_or(Fate::Unreadable)?;
+        let turn = *self.turns.get(&id.turn()).ok_or_else(|| self.not_at_hand(id.turn()))?;
         let (_, message) = turn.identified().find(|(message, _)| *message == id).ok_or(Fate::Unreadable)?;
         if self.ask.shown.contains(&turn.id) {
             return Err(Fate::Shown);
@@ -215,6 +240,11 @@ impl Assembling<'_> {
         };
         reminder.tokens = self.tokens(&reminder);
         Ok(reminder)
+    }
+
+    /// Why a turn is not here: it could not be read, or nobody thought that there would be room for it.
+    fn not_at_hand(&self, turn: TurnId) -> Fate {
+        if self.wanted.contains(&turn) { Fate::Unreadable } else { Fate::OverBudget }
     }
 
     /// The tokens of a reminder's line, with room for its line break. Counting costs more than finding: what was counted

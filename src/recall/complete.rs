@@ -49,14 +49,31 @@ impl Added {
     }
 }
 
-/// What a question is to be completed with. `rarity` says how much a word tells in this scope.
-pub(crate) fn complete(question: &Question, running: &[String], rarity: impl Fn(&str) -> f32) -> Added {
-    if running.is_empty() {
-        return Added::default();
+/// What is known of the running conversation.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Running {
+    /// Names that were said in it, and how often.
+    pub(crate) names: Vec<(String, usize)>,
+    /// What it began with.
+    pub(crate) title: Option<String>,
+}
+
+impl Running {
+    /// What texts tell, oldest first.
+    pub(crate) fn of_texts(texts: &[String]) -> Self {
+        let mut counts: HashMap<String, usize> = HashMap::new();
+        for name in texts.iter().rev().take(TEXTS_MAX).flat_map(|text| inner_capitals(text)) {
+            *counts.entry(name).or_default() += 1;
+        }
+        Self { names: counts.into_iter().collect(), title: texts.first().cloned() }
     }
-    let mut added = salient_names(running, &rarity);
-    if question.follows_up {
-        added.extend(title_words(question, &running[0]));
+}
+
+/// What a question is to be completed with. `rarity` says how much a word tells in this scope.
+pub(crate) fn complete(question: &Question, running: &Running, rarity: impl Fn(&str) -> f32) -> Added {
+    let mut added = salient_names(&running.names, &rarity);
+    if let Some(title) = running.title.as_ref().filter(|_| question.follows_up) {
+        added.extend(title_words(question, title));
     }
     let mut seen: Vec<String> = words(&question.text).map(std::borrow::Cow::into_owned).collect();
     added.retain(|word| {
@@ -77,18 +94,12 @@ fn share(question: &Question) -> f64 {
 }
 
 /// Names by how often they return and how rare they are elsewhere.
-fn salient_names(running: &[String], rarity: &impl Fn(&str) -> f32) -> Vec<String> {
-    let mut counts: HashMap<String, usize> = HashMap::new();
-    for text in running.iter().rev().take(TEXTS_MAX) {
-        for name in inner_capitals(text) {
-            *counts.entry(name).or_default() += 1;
-        }
-    }
+fn salient_names(said: &[(String, usize)], rarity: &impl Fn(&str) -> f32) -> Vec<String> {
     let salience = |name: &str, count: usize| (1.0 + count as f32).ln() * rarity(name);
-    let mut names: Vec<(f32, String)> =
-        counts.into_iter().map(|(name, count)| (salience(&name, count), name)).collect();
-    names.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
-    names.into_iter().take(NAMES).map(|(_, name)| name).collect()
+    let mut names: Vec<(f32, &str)> =
+        said.iter().map(|(name, count)| (salience(name, *count), name.as_str())).collect();
+    names.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(b.1)));
+    names.into_iter().take(NAMES).map(|(_, name)| name.to_owned()).collect()
 }
 
 fn title_words(question: &Question, first: &str) -> Vec<String> {
@@ -115,7 +126,7 @@ mod tests {
             to: None,
         };
         let running: Vec<String> = running.iter().map(|text| (*text).to_owned()).collect();
-        let added = complete(&read(question, &reading), &running, |_| 1.0);
+        let added = complete(&read(question, &reading), &Running::of_texts(&running), |_| 1.0);
         assert_eq!(
             (added.words.join(" ").as_str(), added.share),
             (expected, if expected.is_empty() { added.share } else { share })

@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use tracing::warn;
 
+use super::assemble::ReadTurns;
+use super::complete::Running;
 use super::counted::Counted;
 use super::index::cache::{Cache, Shelf};
 use super::index::kernel::{Bytes, quantise};
 use super::index::{Change, IndexedTurn, ScopeIndex};
-use super::plan::Plan;
+use super::plan::{Plan, ReadQuestion};
 use super::row::{self, rows_of, texts_of};
 use super::search::{Found, search, signal_table};
 use super::signals::QuestionVectors;
@@ -117,11 +119,11 @@ impl Recall {
             let found = search(index, &asked, weights, plan.within, ranked_max, near);
             (asked, found, index.instance())
         });
-        let turns = self.turns_of(scope, &shelf, &found).await?;
+        let read = self.turns_of(scope, &shelf, &found, ask).await?;
         Ok(shelf.read(|index| {
             // The numbers of words are those of one instance; a scope that was loaded anew meanwhile has others.
             let asked = if index.instance() == instance { asked } else { plan.asked(index, &vectors) };
-            assemble::assemble(index, ask, &plan, &asked, found, &turns, &self.counted)
+            assemble::assemble(index, ask, &plan, &asked, found, &read, &self.counted)
         }))
     }
 
@@ -252,26 +254,36 @@ impl Recall {
     }
 
     async fn plan(&self, scope: &Scope, shelf: &Shelf, ask: &Ask) -> Result<Plan, RecallError> {
-        let running = match (&ask.running, ask.session) {
-            (Some(texts), _) => texts.clone(),
-            (None, Some(session)) => self.running(scope, shelf, session).await?,
-            (None, None) => Vec::new(),
-        };
         let now = self.parts.clock.now();
-        Ok(shelf.read(|index| Plan::make(index, ask, &running, self.settings.profile, now)))
+        let read = shelf.read(|index| ReadQuestion::read(index, ask, now));
+        let running = match (&ask.running, ask.session) {
+            (Some(texts), _) => Running::of_texts(texts),
+            (None, Some(session)) => self.running(scope, shelf, session, read.question.follows_up).await?,
+            (None, None) => Running::default(),
+        };
+        Ok(shelf.read(|index| Plan::make(index, ask, read, &running, self.settings.profile)))
     }
 
-    /// What was said last in a session, and its first question.
-    async fn running(&self, scope: &Scope, shelf: &Shelf, session: SessionId) -> Result<Vec<String>, RecallError> {
-        let turns = shelf.read(|index| {
+    /// The names that a conversation is about and, where the question leans on that, its first question.
+    async fn running(
+        &self,
+        scope: &Scope,
+        shelf: &Shelf,
+        session: SessionId,
+        with_title: bool,
+    ) -> Result<Running, RecallError> {
+        let (names, first) = shelf.read(|index| {
             let keys = index.session(session).map_or(&[][..], |session| &session.keys);
             let last = keys.len().saturating_sub(RUNNING_TURNS);
-            let first = if last > 0 { keys.first() } else { None };
-            let wanted = first.into_iter().chain(&keys[last..]);
-            wanted.map(|key| index.keys.ids[*key as usize].turn()).collect::<Vec<_>>()
+            let first = keys.first().filter(|_| with_title).map(|key| index.keys.ids[*key as usize].turn());
+            (index.names_in(&keys[last..]), first)
         });
-        let turns = self.parts.store.turns_by_id(scope, &turns).await?;
-        Ok(turns.into_iter().flat_map(|turn| turn.messages).map(|message| message.text).collect())
+        let first = match first {
+            Some(turn) => self.parts.store.turns_by_id(scope, &[turn]).await?,
+            None => Vec::new(),
+        };
+        let title = first.into_iter().flat_map(|turn| turn.messages).map(|message| message.text).next();
+        Ok(Running { names, title })
     }
 
     /// The question's vectors, unless the embedder is too slow or says nothing: then words must do.
@@ -303,13 +315,20 @@ impl Recall {
     }
 
     /// The turns that may be packed: those found, and those beside them.
-    async fn turns_of(&self, scope: &Scope, shelf: &Shelf, found: &[Found]) -> Result<Vec<Turn>, RecallError> {
-        let ids = shelf.read(|index| assemble::turns_wanted(index, found));
-        Ok(self.parts.store.turns_by_id(scope, &ids).await?)
+    async fn turns_of(
+        &self,
+        scope: &Scope,
+        shelf: &Shelf,
+        found: &[Found],
+        ask: &Ask,
+    ) -> Result<ReadTurns, RecallError> {
+        let wanted = shelf.read(|index| assemble::turns_wanted(index, found, ask));
+        let turns = self.parts.store.turns_by_id(scope, &wanted).await?;
+        Ok(ReadTurns { wanted, turns })
     }
 }
 
-/// Turns of the running conversation that are read for what a follow-up refers to.
+/// Messages of the running conversation, with their replies, that tell what a follow-up refers to.
 const RUNNING_TURNS: usize = 16;
 /// A scope that changes faster than it is loaded is answered as of its last load.
 const LOADS_MAX: usize = 3;

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use super::complete::{Added, complete};
+use super::complete::{Added, Running, complete};
 use super::index::ScopeIndex;
 use super::question::{Question, Reading, read};
 use super::search::Within;
@@ -29,15 +29,15 @@ pub(crate) struct Plan {
     participants: Vec<(u16, String)>,
 }
 
-impl Plan {
-    pub(crate) fn make(
-        index: &ScopeIndex,
-        ask: &Ask,
-        running: &[String],
-        profile: Option<Profile>,
-        now: Timestamp,
-    ) -> Self {
-        let profile = ask.profile.or(profile).unwrap_or_else(|| told_by_roles(index));
+/// A question as it is read in one scope, before the running conversation is looked at.
+pub(crate) struct ReadQuestion {
+    pub(crate) question: Question,
+    zone: TimeZone,
+    participants: Vec<(u16, String)>,
+}
+
+impl ReadQuestion {
+    pub(crate) fn read(index: &ScopeIndex, ask: &Ask, now: Timestamp) -> Self {
         let zone = ask.zone.clone().unwrap_or(TimeZone::UTC);
         let speaks = (1..index.speakers.len() as u16).filter(|at| index.spoken[*at as usize] > 0);
         let names: Vec<String> = speaks.clone().map(|at| index.speakers[at as usize].clone()).collect();
@@ -50,11 +50,24 @@ impl Plan {
             to: ask.to,
         };
         let question = read(&ask.question, &reading);
+        Self { question, zone, participants: speaks.zip(names).collect() }
+    }
+}
+
+impl Plan {
+    pub(crate) fn make(
+        index: &ScopeIndex,
+        ask: &Ask,
+        read: ReadQuestion,
+        running: &Running,
+        profile: Option<Profile>,
+    ) -> Self {
+        let ReadQuestion { question, zone, participants } = read;
+        let profile = ask.profile.or(profile).unwrap_or_else(|| told_by_roles(index));
         let added = complete(&question, running, |word| rarity(index, word, question.tongue));
         let within =
             Within { from: ask.from.map(Timestamp::as_microsecond), to: ask.to.map(Timestamp::as_microsecond) };
         let (full_text, plain_text, words_text) = texts(&question, &added, profile);
-        let participants = speaks.zip(names).collect();
         Self { question, added, profile, within, zone, full_text, plain_text, words_text, participants }
     }
 
@@ -146,7 +159,14 @@ mod tests {
     #[test]
     fn a_question_outlives_the_index_it_was_read_with() {
         let ask = Ask { question: "What did Cyd say?".to_owned(), ..Ask::default() };
-        let plan = Plan::make(&index(&["Ann", "Bob", "Cyd"]), &ask, &[], None, Timestamp::UNIX_EPOCH);
+        let three = index(&["Ann", "Bob", "Cyd"]);
+        let plan = Plan::make(
+            &three,
+            &ask,
+            ReadQuestion::read(&three, &ask, Timestamp::UNIX_EPOCH),
+            &Running::default(),
+            None,
+        );
         let check = |names: &[&str], expected: [u16; 3]| {
             let index = index(names);
             plan.asked(&index, &QuestionVectors::default());

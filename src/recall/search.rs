@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use super::index::ScopeIndex;
 use super::index::docs::{DocNo, NONE};
-use super::index::kernel::{differing, signs};
-use super::signals::{Asked, Board, KeySignal, Pool, ReplySignal};
+use super::index::kernel::{differing_from, signs};
+use super::signals::{Asked, Board, KeySignal, Pool, ReplySignal, WordScores};
 use super::weights::Weights;
 use crate::id::MessageId;
 
@@ -14,8 +14,12 @@ use crate::id::MessageId;
 pub(crate) const EXACT_MAX: usize = 1_024;
 /// Beyond, this many are taken by their words and as many by their vectors.
 const CANDIDATES: usize = 128;
+/// And this many replies, with what they answer.
+const REPLIES: usize = 32;
+/// Of those, this many are looked at closely.
+const CLOSE: usize = 64;
 /// And this many, evenly spread, give the measure.
-const SAMPLE: usize = 128;
+const SAMPLE: usize = 48;
 
 /// A message and its score.
 #[derive(Debug, Clone, PartialEq)]
@@ -55,8 +59,13 @@ pub(crate) fn search(
     limit: usize,
     near: f32,
 ) -> Vec<Found> {
-    let pool = if index.keys.len() <= EXACT_MAX { Pool::whole(index) } else { choose(index, asked) };
-    let mut board = Board::new(index, asked, pool);
+    let words = asked.word_scores(index);
+    let large = index.keys.len() > EXACT_MAX;
+    let pool = if large { choose(index, asked, &words) } else { Pool::whole(index) };
+    let mut board = Board::new(index, asked, words, pool);
+    if large {
+        board.narrow(&weights.keys, CLOSE);
+    }
     let keys: Vec<(KeySignal, f32, Rc<Vec<f32>>)> =
         weights.keys.iter().map(|(signal, weight)| (*signal, *weight, board.column(*signal))).collect();
     let replies: Vec<(ReplySignal, f32, Rc<Vec<f32>>)> = weights
@@ -77,7 +86,7 @@ pub(crate) fn search(
 
 /// Every signal of every message.
 pub(crate) fn signal_table(index: &ScopeIndex, asked: &Asked<'_>) -> SignalTable {
-    let mut board = Board::new(index, asked, Pool::whole(index));
+    let mut board = Board::new(index, asked, asked.word_scores(index), Pool::whole(index));
     let keys: Vec<Rc<Vec<f32>>> = KeySignal::ALL.iter().map(|signal| board.column(*signal)).collect();
     let replies: Vec<Vec<f32>> = ReplySignal::ALL.iter().map(|signal| board.reply_column(*signal)).collect();
     let names = KeySignal::ALL.iter().map(|signal| format!("key:{}", signal.name()));
@@ -151,11 +160,13 @@ fn explained(
 }
 
 /// In a large scope: the messages that words or vectors bring up, and a sample for the measure.
-fn choose(index: &ScopeIndex, asked: &Asked<'_>) -> Pool {
-    let mut keys = by_words(index, asked);
+fn choose(index: &ScopeIndex, asked: &Asked<'_>, words: &WordScores) -> Pool {
+    let mut keys = words.best_keys(index, CANDIDATES);
     keys.extend(by_vectors(index, asked));
-    let replies: Vec<DocNo> = replies_by_words(index, asked);
-    keys.extend(replies.iter().map(|reply| index.answers[*reply as usize]).filter(|key| *key != NONE));
+    let replies = words.best_replies(REPLIES);
+    let answered: Vec<DocNo> =
+        replies.iter().map(|reply| index.answers[*reply as usize]).filter(|key| *key != NONE).collect();
+    keys.extend(&answered);
     keys.sort_unstable();
     keys.dedup();
     let mut replies: Vec<DocNo> = replies
@@ -164,7 +175,7 @@ fn choose(index: &ScopeIndex, asked: &Asked<'_>) -> Pool {
         .collect();
     replies.sort_unstable();
     replies.dedup();
-    Pool { keys, replies, key_sample: spread(index.keys.len()), reply_sample: spread(index.replies.len()) }
+    Pool { keys, replies, answered, key_sample: spread(index.keys.len()), reply_sample: spread(index.replies.len()) }
 }
 
 /// Evenly spread numbers below `count`.
@@ -173,31 +184,29 @@ fn spread(count: usize) -> Vec<DocNo> {
     (0..count as DocNo).step_by(step).collect()
 }
 
-fn by_words(index: &ScopeIndex, asked: &Asked<'_>) -> Vec<DocNo> {
-    top(asked.word_scores(index), CANDIDATES)
-}
-
-fn replies_by_words(index: &ScopeIndex, asked: &Asked<'_>) -> Vec<DocNo> {
-    top(asked.reply_scores(index), CANDIDATES / 2)
-}
-
 /// The nearest by the signs of their vectors alone; the board then computes the real products.
 fn by_vectors(index: &ScopeIndex, asked: &Asked<'_>) -> Vec<DocNo> {
     let Some(vector) = asked.plain().filter(|vector| vector.bytes.len() == index.dimensions()) else {
         return Vec::new();
     };
     let wanted = signs(&vector.bytes);
-    let near = |no: DocNo| index.dimensions() as f32 - differing(&wanted, index.keys.signs(no)) as f32;
-    top((0..index.keys.len() as DocNo).map(near).collect(), CANDIDATES)
+    nearest(&differing_from(&wanted, index.keys.all_signs()), CANDIDATES)
 }
 
-/// The numbers of the highest scores above zero.
-fn top(scores: Vec<f32>, count: usize) -> Vec<DocNo> {
-    let mut order: Vec<DocNo> = (0..scores.len() as DocNo).filter(|no| scores[*no as usize] > 0.0).collect();
-    if order.len() > count {
-        let by_score = |a: &DocNo, b: &DocNo| scores[*b as usize].total_cmp(&scores[*a as usize]).then(a.cmp(b));
-        order.select_nth_unstable_by(count - 1, by_score);
-        order.truncate(count);
+/// The numbers of the smallest distances, the oldest of equal ones. There are few different distances: counting how
+/// often each is there tells where to stop.
+fn nearest(distances: &[u16], count: usize) -> Vec<DocNo> {
+    let mut uses = vec![0_usize; distances.iter().max().map_or(0, |most| usize::from(*most) + 1)];
+    distances.iter().for_each(|distance| uses[usize::from(*distance)] += 1);
+    let mut left = count;
+    let whole = uses.iter().take_while(|uses| left.checked_sub(**uses).inspect(|rest| left = *rest).is_some()).count();
+    let mut near = Vec::with_capacity(count);
+    for (no, distance) in distances.iter().enumerate() {
+        let at_edge = usize::from(*distance) == whole && left > 0;
+        left -= usize::from(at_edge);
+        if usize::from(*distance) < whole || at_edge {
+            near.push(no as DocNo);
+        }
     }
-    order
+    near
 }

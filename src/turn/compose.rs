@@ -9,6 +9,7 @@ use super::inject::{block, inject};
 use crate::id::TurnId;
 use crate::memory::{InjectInto, MemorySettings, WindowAs};
 use crate::message::block::MARKS_TOKENS_MAX;
+use crate::recall::Recalled;
 use crate::session::{DoesNotFit, Fitted, Template, Turn, fit, window};
 use crate::tokens;
 
@@ -26,11 +27,18 @@ pub(super) struct Composed {
 impl Composed {
     /// Lays what was recalled before the model. A text that grew over its room, because it imitates our marks, stays
     /// out. Answers whether it was laid.
-    pub(super) fn lay(&mut self, recalled: &str, into: InjectInto) -> bool {
-        let block = block(recalled);
-        let fits = block.is_empty() || tokens::count(&block) <= self.recall_tokens_max + MARKS_TOKENS_MAX;
-        fits && inject(&mut self.messages, &block, into)
+    pub(super) fn lay(&mut self, recalled: &Recalled, into: InjectInto) -> bool {
+        let block = block(&recalled.text);
+        fits(recalled, &block, self.recall_tokens_max) && inject(&mut self.messages, &block, into)
     }
+}
+
+/// Whether a block takes no more than its room. What is in it was counted already, unless marks were taken out of it.
+pub(super) fn fits(recalled: &Recalled, block: &str, tokens_max: usize) -> bool {
+    let as_counted = block.contains(recalled.text.trim());
+    block.is_empty()
+        || (as_counted && recalled.tokens <= tokens_max)
+        || tokens::count(block) <= tokens_max + MARKS_TOKENS_MAX
 }
 
 /// Tokens that what is recalled may take beside what fitted, its marks not counted.
@@ -149,8 +157,9 @@ mod tests {
         assert_eq!(compose(120).recall_tokens_max.min(40), compose(120).recall_tokens_max);
         let mut tight = compose(260);
         assert!((1..100).contains(&tight.recall_tokens_max), "{}", tight.recall_tokens_max);
-        assert!(!tight.lay(&"too long ".repeat(200), InjectInto::User));
-        assert!(tight.lay("- Rex", InjectInto::User));
+        let recalled = |text: &str, tokens| Recalled { text: text.to_owned(), tokens, ..Recalled::default() };
+        assert!(!tight.lay(&recalled(&"too long ".repeat(200), 400), InjectInto::User));
+        assert!(tight.lay(&recalled("- Rex", 3), InjectInto::User));
         let last = tight.messages.last().expect("the question")["content"].as_str().expect("text");
         assert!(last.starts_with("<recalled_memory ") && last.ends_with("now?"), "{last}");
     }

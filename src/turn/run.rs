@@ -119,7 +119,7 @@ impl Run {
             ..Ask::default()
         };
         let mut reminded = self.memory.remind(&self.scope, ask).await;
-        if !composed.lay(&reminded.recalled.text, self.memory.settings.inject) {
+        if !composed.lay(&reminded.recalled, self.memory.settings.inject) {
             reminded.recalled.leave_out();
         }
         reminded

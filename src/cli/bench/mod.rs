@@ -1,6 +1,7 @@
 //! `recalld bench`: what it costs and how well it finds, measured beside what there would be without us, in one run.
 
 mod bare;
+mod chatter;
 mod process;
 mod proxy;
 mod recall;

@@ -8,11 +8,12 @@ use anyhow::{Context, ensure};
 use bytes::Bytes;
 use clap::Args;
 use http_body_util::{BodyExt, Full};
-use hyper::Request;
 use hyper::body::Incoming;
+use hyper::{HeaderMap, Request, Response};
 use serde_json::json;
 
 use super::bare::Bare;
+use super::chatter::{Chatter, SESSION_TURNS};
 use super::process::Server;
 use super::scene::{CHUNKS, serve, upstream};
 use super::store::{ANSWER, QUESTION, fill};
@@ -26,7 +27,7 @@ pub(super) struct ProxyArgs {
     /// How many requests of each kind.
     #[arg(long, default_value_t = 2_000, value_name = "N")]
     requests: usize,
-    /// How many turns the conversation holds that is asked in.
+    /// How many turns the user has who asks, in all their conversations.
     #[arg(long, default_value_t = 10_000, value_name = "N")]
     turns: usize,
     /// How many streams are held open.
@@ -59,33 +60,42 @@ impl Way {
         Self { client: client(Duration::from_secs(5)), url: format!("http://{address}/v1/chat/completions"), headers }
     }
 
-    async fn ask(&self, model: &str, stream: bool) -> anyhow::Result<Incoming> {
-        let body = json!({"model": model, "stream": stream, "messages": [{"role": "user", "content": QUESTION}]});
+    async fn ask(&self, model: &str, stream: bool, question: &str) -> anyhow::Result<Response<Incoming>> {
+        let body = json!({"model": model, "stream": stream, "messages": [{"role": "user", "content": question}]});
         let mut request = Request::post(&self.url).header("content-type", "application/json");
         for (name, value) in &self.headers {
             request = request.header(*name, value);
         }
         let response = self.client.request(request.body(Full::new(Bytes::from(body.to_string())))?).await?;
         ensure!(response.status().is_success(), "{} answered {}", self.url, response.status());
-        Ok(response.into_body())
+        Ok(response)
     }
 
-    /// The time of a whole answer.
-    async fn whole(&self) -> anyhow::Result<Duration> {
+    /// The time of a whole answer, and how much of it was recall, as the server says.
+    async fn whole(&self, question: &str) -> anyhow::Result<(Duration, Duration)> {
         let started = Instant::now();
-        self.ask("m", false).await?.collect().await?;
-        Ok(started.elapsed())
+        let response = self.ask("m", false, question).await?;
+        let recall = recall_time(response.headers());
+        response.into_body().collect().await?;
+        Ok((started.elapsed(), recall))
     }
 
     /// The time to the first byte of a stream, and to its end.
-    async fn streamed(&self) -> anyhow::Result<(Duration, Duration)> {
+    async fn streamed(&self, question: &str) -> anyhow::Result<(Duration, Duration)> {
         let started = Instant::now();
-        let mut body = self.ask("m", true).await?;
+        let mut body = self.ask("m", true, question).await?.into_body();
         body.frame().await.context("an empty stream")??;
         let first = started.elapsed();
         body.collect().await?;
         Ok((first, started.elapsed()))
     }
+}
+
+/// What `server-timing` says of recall, in milliseconds there.
+fn recall_time(headers: &HeaderMap) -> Duration {
+    let timing = headers.get("server-timing").and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let recall = timing.split(',').find_map(|part| part.trim().strip_prefix("recall;dur="));
+    Duration::from_secs_f64(recall.and_then(|millis| millis.parse::<f64>().ok()).unwrap_or_default() / 1e3)
 }
 
 /// Times in order.
@@ -104,7 +114,15 @@ impl Times {
 
 async fn measure(args: &ProxyArgs, folder: &Path) -> anyhow::Result<Table> {
     let data = folder.join("proxy.db");
-    let session = fill(&data, 2 * args.turns, args.turns).await?[0];
+    let mut chatter = Chatter::new(1);
+    let mut asked_about = Vec::new();
+    let said = |_| {
+        let (message, reply) = (chatter.message(), chatter.reply());
+        asked_about.push(message.clone());
+        (message, reply)
+    };
+    let session = fill(&data, 2 * args.turns, SESSION_TURNS, said).await?[0];
+    let mut questions = questions(args, &mut chatter, &asked_about);
     let upstream = serve(upstream()).await?;
     let pass_through = Server::pass_through(upstream).await?;
     let bare = Way::new(pass_through.address, Vec::new());
@@ -112,32 +130,41 @@ async fn measure(args: &ProxyArgs, folder: &Path) -> anyhow::Result<Table> {
     let off = Way::new(server.address, vec![("x-recalld-mode", "off".into())]);
     let active = Way::new(server.address, vec![("x-session-id", session.to_string())]);
     let mut table = Table { machine: machine(), rows: Vec::new() };
-    table.rows.extend(whole_answers(args, &bare, &off, &active, &folder.join("bare.db")).await?);
-    table.rows.extend(streams(args, &bare, &active).await?);
+    table.rows.extend(whole_answers(args, [&bare, &off, &active], &mut questions, &folder.join("bare.db")).await?);
+    table.rows.extend(streams(args, &bare, &active, &mut questions).await?);
     table.rows.push(open_streams(args, server).await?);
     Ok(table)
+}
+
+/// Questions about what was said, over and over, each another one than the last.
+fn questions(args: &ProxyArgs, chatter: &mut Chatter, said: &[String]) -> impl Iterator<Item = String> + use<> {
+    let about = |n: usize| chatter.question(&said[n * 7_919 % said.len()]);
+    let asked: Vec<String> = (0..args.requests.clamp(1, 1_000)).map(about).collect();
+    asked.into_iter().cycle()
 }
 
 /// Requests one after the other, the three ways in turn, so that a noisy moment hits all.
 async fn whole_answers(
     args: &ProxyArgs,
-    bare: &Way,
-    off: &Way,
-    active: &Way,
+    [bare, off, active]: [&Way; 3],
+    questions: &mut impl Iterator<Item = String>,
     bare_data: &Path,
 ) -> anyhow::Result<Vec<Row>> {
-    let (mut without, mut passed, mut kept) = (Vec::new(), Vec::new(), Vec::new());
-    for n in 0..args.requests + args.requests / 10 {
-        let times = (bare.whole().await?, off.whole().await?, active.whole().await?);
+    let (mut without, mut passed, mut kept, mut recalled) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for (n, question) in (0..args.requests + args.requests / 10).zip(questions) {
+        let (bare, off, active) =
+            (bare.whole(&question).await?, off.whole(&question).await?, active.whole(&question).await?);
         // The first tenth warms everything up.
         if n >= args.requests / 10 {
-            without.push(times.0);
-            passed.push(times.1);
-            kept.push(times.2);
+            without.push(bare.0);
+            passed.push(off.0);
+            kept.push(active.0);
+            recalled.push(active.1);
         }
     }
     let commits = 1e6 / Bare::open(bare_data)?.turns_per_second(1, QUESTION, ANSWER, Duration::from_secs(2))?;
-    let (without, passed, kept) = (Times::sorted(without), Times::sorted(passed), Times::sorted(kept));
+    let (without, passed) = (Times::sorted(without), Times::sorted(passed));
+    let (kept, recalled) = (Times::sorted(kept), Times::sorted(recalled));
     let shown = |times: &Times| format!("{:.0} µs ({:.0} µs)", times.at(0.5), times.at(0.99));
     let beside = Some(format!("{} (bare axum pass-through)", shown(&without)));
     let active_row =
@@ -152,6 +179,11 @@ async fn whole_answers(
         },
         Row { ratio: Some(kept.at(0.5) / without.at(0.5)), ..active_row },
         Row {
+            must: Some("1 ms".into()),
+            goal: Some("0.5 ms".into()),
+            ..row("of that recall, by the server's clock, p50 (p99)", shown(&recalled), None)
+        },
+        Row {
             ratio: Some(added / commits),
             ..row(
                 "what being active adds, p50",
@@ -162,11 +194,16 @@ async fn whole_answers(
     ])
 }
 
-async fn streams(args: &ProxyArgs, bare: &Way, active: &Way) -> anyhow::Result<Vec<Row>> {
+async fn streams(
+    args: &ProxyArgs,
+    bare: &Way,
+    active: &Way,
+    questions: &mut impl Iterator<Item = String>,
+) -> anyhow::Result<Vec<Row>> {
     let (mut firsts, mut chunks) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
-    for _ in 0..args.requests / 10 {
+    for (_, question) in (0..args.requests / 10).zip(questions) {
         for (n, way) in [bare, active].into_iter().enumerate() {
-            let (first, all) = way.streamed().await?;
+            let (first, all) = way.streamed(&question).await?;
             firsts[n].push(first);
             chunks[n].push((all - first) / CHUNKS as u32);
         }
@@ -189,7 +226,7 @@ async fn open_streams(args: &ProxyArgs, server: Server) -> anyhow::Result<Row> {
     for _ in 0..args.streams {
         let way =
             Way::new(server.address, vec![("x-session-id", SessionId::from_uuid(uuid::Uuid::new_v4()).to_string())]);
-        let mut body = way.ask("endless", true).await?;
+        let mut body = way.ask("endless", true, QUESTION).await?.into_body();
         body.frame().await.context("an empty stream")??;
         open.push((way, body));
     }

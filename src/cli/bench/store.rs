@@ -59,7 +59,7 @@ async fn measure(args: &StoreArgs, folder: &Path) -> anyhow::Result<Table> {
         table.rows.push(writing(folder, writers, Duration::from_secs_f64(args.seconds)).await?);
     }
     let filled = folder.join("filled.db");
-    let sessions = fill(&filled, args.messages, SESSION_TURNS).await?;
+    let sessions = fill(&filled, args.messages, SESSION_TURNS, same).await?;
     table.rows.push(reading(&filled, &sessions, args.messages).await?);
     table.rows.extend(starting(folder, &filled, args.messages).await?);
     Ok(table)
@@ -155,8 +155,14 @@ async fn one_turn(store: &Tested, session: SessionId) -> Result<(), crate::store
     store.close_turn(&scope, closed).await.map(drop)
 }
 
-/// Fills a file with so many messages, in sessions of so many turns; answers the sessions.
-pub(super) async fn fill(path: &Path, messages: usize, session_turns: usize) -> anyhow::Result<Vec<SessionId>> {
+/// Fills a file with so many messages, in sessions of so many turns; answers the sessions. `said` makes a question
+/// and its answer.
+pub(super) async fn fill(
+    path: &Path,
+    messages: usize,
+    session_turns: usize,
+    mut said: impl FnMut(usize) -> (String, String),
+) -> anyhow::Result<Vec<SessionId>> {
     let store = open(path)?;
     let turns = messages / 2;
     let style = ProgressStyle::with_template("filling {bar:40} {human_pos} of {human_len} turns, {eta} left")?;
@@ -165,10 +171,8 @@ pub(super) async fn fill(path: &Path, messages: usize, session_turns: usize) -> 
     let mut filling = JoinSet::new();
     for session in sessions.clone() {
         let store = Arc::clone(&store);
-        filling.spawn(async move {
-            let drafts = (0..session_turns).map(draft).collect();
-            store.add_turns(&scope(), session, Some(SessionSeed::default()), drafts).await
-        });
+        let drafts = (0..session_turns).map(|n| draft(said(n))).collect();
+        filling.spawn(async move { store.add_turns(&scope(), session, Some(SessionSeed::default()), drafts).await });
         if filling.len() * session_turns >= FILL_BATCH {
             filling.join_next().await.context("nothing to wait for")???;
         }
@@ -182,10 +186,14 @@ pub(super) async fn fill(path: &Path, messages: usize, session_turns: usize) -> 
     Ok(sessions)
 }
 
-fn draft(n: usize) -> TurnDraft {
+/// The same question and answer each time, but for a number.
+fn same(n: usize) -> (String, String) {
+    (format!("{QUESTION} ({n})"), format!("{ANSWER} ({n})"))
+}
+
+fn draft((question, answer): (String, String)) -> TurnDraft {
     let now = Timestamp::now();
-    let said = |role, text: &str| Message::new(role, format!("{text} ({n})"), now);
-    let messages = vec![said(Role::User, QUESTION), said(Role::Assistant, ANSWER)];
+    let messages = vec![Message::new(Role::User, question, now), Message::new(Role::Assistant, answer, now)];
     TurnDraft { id: RandomIds.turn(now), messages, metadata: Default::default(), created_at: None }
 }
 

@@ -189,10 +189,9 @@ impl Docs {
         self.dimensions.div_ceil(64)
     }
 
-    /// The signs of a message's vector.
-    pub(crate) fn signs(&self, no: DocNo) -> &[u64] {
-        let at = no as usize * self.sign_words();
-        &self.signs[at..at + self.sign_words()]
+    /// The signs of all messages' vectors, one behind the other.
+    pub(crate) fn all_signs(&self) -> &[u64] {
+        &self.signs
     }
 
     /// The messages that use a term, oldest first.

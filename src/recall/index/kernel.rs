@@ -59,9 +59,19 @@ pub(crate) fn signs(vector: &[i8]) -> Vec<u64> {
         .collect()
 }
 
-/// How many signs differ.
-pub(crate) fn differing(a: &[u64], b: &[u64]) -> u32 {
-    a.iter().zip(b).map(|(a, b)| (a ^ b).count_ones()).sum()
+/// In how many signs each of several vectors, which lie one behind the other, differs from one.
+pub(crate) fn differing_from(one: &[u64], several: &[u64]) -> Vec<u16> {
+    #[cfg(target_arch = "x86_64")]
+    if std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("popcnt") {
+        return avx2::differing_from(one, several);
+    }
+    plain_differing_from(one, several)
+}
+
+#[inline(always)]
+fn plain_differing_from(one: &[u64], several: &[u64]) -> Vec<u16> {
+    let differing = |other: &[u64]| one.iter().zip(other).map(|(a, b)| (a ^ b).count_ones() as u16).sum();
+    several.chunks_exact(one.len().max(1)).map(differing).collect()
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -93,6 +103,24 @@ mod avx2 {
         for (sum, other) in sums.iter_mut().zip(several.chunks_exact(one.len().max(1))) {
             // SAFETY: both are of one length, a whole number of blocks.
             *sum = unsafe { dot_blocks(one.as_ptr(), other.as_ptr(), one.len()) };
+        }
+    }
+
+    pub(super) fn differing_from(one: &[u64], several: &[u64]) -> Vec<u16> {
+        // SAFETY: the caller has found AVX2 and POPCNT.
+        unsafe { counted(one, several) }
+    }
+
+    /// The plain way, compiled for a processor that counts bits by itself.
+    #[target_feature(enable = "avx2,popcnt")]
+    unsafe fn counted(one: &[u64], several: &[u64]) -> Vec<u16> {
+        match <&[u64; 4]>::try_from(one) {
+            // The built-in embedder's, without a loop.
+            Ok(one) => {
+                let differing = |other: &[u64; 4]| (0..4).map(|at| (one[at] ^ other[at]).count_ones() as u16).sum();
+                several.as_chunks::<4>().0.iter().map(differing).collect()
+            }
+            Err(_) => super::plain_differing_from(one, several),
         }
     }
 
@@ -180,10 +208,16 @@ mod tests {
         }
 
         #[test]
-        fn signs_differ_where_they_do(a in vector(), b in vector()) {
-            let length = a.len().min(b.len());
-            let expected = a.iter().zip(&b).filter(|(a, b)| (**a > 0) != (**b > 0)).count() as u32;
-            prop_assert_eq!(differing(&signs(&a[..length]), &signs(&b[..length])), expected);
+        fn signs_differ_where_they_do(one in vector(), count in 0_usize..5) {
+            let several: Vec<Vec<i8>> = (0..count).map(|n| one.iter().map(|value| value.wrapping_mul(n as i8)).collect()).collect();
+            let expected: Vec<u16> = several.iter()
+                .map(|other| one.iter().zip(other).filter(|(a, b)| (**a > 0) != (**b > 0)).count() as u16)
+                .collect();
+            let (one, several) = (signs(&one), several.iter().flat_map(|other| signs(other)).collect::<Vec<u64>>());
+            if !one.is_empty() {
+                prop_assert_eq!(&differing_from(&one, &several), &expected);
+                prop_assert_eq!(plain_differing_from(&one, &several), expected);
+            }
         }
     }
 

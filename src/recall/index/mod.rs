@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use docs::{DOCS_MAX, Doc, DocNo, Docs, NONE, PackedWord};
 use kernel::{Bytes, dot};
-use vocabulary::Vocabulary;
+use vocabulary::{Vocabulary, WordNo};
 
 use super::row::{Row, Voice, decode};
 use crate::id::{SessionId, TurnId};
@@ -113,6 +113,27 @@ static INSTANCES: AtomicU64 = AtomicU64::new(0);
 const SPEAKERS_MAX: usize = 512;
 
 impl ScopeIndex {
+    /// Names that were said in some messages and the replies to them, and in how many.
+    pub(crate) fn names_in(&self, keys: &[DocNo]) -> Vec<(String, usize)> {
+        let mut counts: HashMap<WordNo, usize> = HashMap::new();
+        let mut count = |words: &[PackedWord]| {
+            words.iter().filter(|word| word.capital()).for_each(|word| *counts.entry(word.word()).or_default() += 1);
+        };
+        for key in keys {
+            count(self.keys.words(*key));
+            let reply = self.key.reply[*key as usize];
+            if reply != NONE {
+                count(self.replies.words(reply));
+            }
+        }
+        counts.into_iter().map(|(word, count)| (self.vocabulary.text(word).to_owned(), count)).collect()
+    }
+
+    /// How many messages come with their speaker's name.
+    pub(crate) fn named(&self) -> u64 {
+        (self.keys.len() as u64).saturating_sub(self.spoken[0].into())
+    }
+
     pub(crate) fn new(dimensions: usize) -> Self {
         Self {
             vocabulary: Vocabulary::default(),

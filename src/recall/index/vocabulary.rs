@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::Arc;
 
 use crate::language::{Tongue, term};
 use crate::model::embed::StaticTable;
@@ -21,7 +22,8 @@ pub(crate) const WORD_DIMENSIONS: usize = 128;
 #[derive(Default)]
 pub(crate) struct Vocabulary {
     /// By language: a word's stem is that of the language it was said in.
-    words: [HashMap<Box<str>, WordNo, Quick>; 5],
+    words: [HashMap<Arc<str>, WordNo, Quick>; 5],
+    texts: Vec<Arc<str>>,
     terms: HashMap<Box<str>, TermNo, Quick>,
     /// The term of each word.
     term_of: Vec<TermNo>,
@@ -39,7 +41,9 @@ impl Vocabulary {
         }
         let no = self.term_of.len() as WordNo;
         let term = self.learn_term(&term(word, tongue));
-        self.words[tongue as usize].insert(word.into(), no);
+        let text: Arc<str> = word.into();
+        self.texts.push(Arc::clone(&text));
+        self.words[tongue as usize].insert(text, no);
         self.term_of.push(term);
         self.scales.push(word_vector(word, tongue, &mut self.vectors).unwrap_or(0.0));
         self.vectors.resize(self.term_of.len() * WORD_DIMENSIONS, 0);
@@ -67,6 +71,11 @@ impl Vocabulary {
         self.words[tongue as usize].get(word).copied()
     }
 
+    /// A word as it was said, in lower case.
+    pub(crate) fn text(&self, word: WordNo) -> &str {
+        &self.texts[word as usize]
+    }
+
     /// The term of a word.
     pub(crate) fn term_of(&self, word: WordNo) -> TermNo {
         self.term_of[word as usize]
@@ -90,7 +99,7 @@ impl Vocabulary {
 
     /// About how much memory it takes.
     pub(crate) fn bytes(&self) -> usize {
-        const WORD: usize = 48;
+        const WORD: usize = 80;
         const TERM: usize = 40;
         self.text_bytes + self.vectors.capacity() + self.len() * (WORD + 8) + self.terms() * TERM
     }

@@ -3,174 +3,25 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use jiff::tz::TimeZone;
-
+use super::asked::{Asked, WordScores, highest};
 use super::dense::{self, Dots};
-use super::late::{AskedWord, Late};
-use super::lexical::{self, Around, AskedTerm, Wanted, idf};
+use super::late::Late;
+use super::lexical::{self, Around, Scores};
 use super::{KeySignal, Moments, ReplySignal, priors};
-use crate::language::{Tongue, is_stop, term, words};
-use crate::recall::complete::Added;
 use crate::recall::index::ScopeIndex;
 use crate::recall::index::docs::{DocNo, NONE};
-use crate::recall::index::kernel::{Bytes, quantise};
-use crate::recall::index::vocabulary::{TermNo, Vocabulary, WORD_DIMENSIONS, word_vector};
-use crate::recall::question::Question;
-use crate::recall::search::EXACT_MAX;
+use crate::recall::index::vocabulary::TermNo;
 
 /// Messages that pull the question's vector towards them.
 const FEEDBACK_FROM: usize = 3;
 /// A message that answers to less of the question than this, and is not near it either, is only the best of what there is.
 const LATE_MIN: f32 = 0.25;
-/// More words of a question than this are not told apart.
-const WORDS_MAX: usize = 64;
-
-/// A question in the words and vectors of one scope.
-pub(crate) struct Asked<'a> {
-    pub(crate) question: &'a Question,
-    pub(crate) zone: TimeZone,
-    terms: Vec<AskedTerm>,
-    /// Terms with the speakers whose name they are.
-    named: Vec<(Wanted, Vec<u16>)>,
-    words: Vec<AskedWord>,
-    /// The vectors of those words, one behind the other.
-    word_vectors: Vec<i8>,
-    /// The person the question is about, if it names one.
-    speaker: Option<u16>,
-    full: Option<Bytes>,
-    plain: Option<Bytes>,
-}
-
-/// The vectors of a question: as asked, and without names.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct QuestionVectors {
-    pub(crate) full: Option<Vec<f32>>,
-    pub(crate) plain: Option<Vec<f32>>,
-}
-
-impl<'a> Asked<'a> {
-    /// Reads a question's text and what was added to it in the words of a scope. `participants` are speakers' numbers
-    /// in the order in which the question was read with their names, 0 for who does not speak in it.
-    pub(crate) fn new(
-        index: &ScopeIndex,
-        question: &'a Question,
-        text: &str,
-        added: &Added,
-        participants: &[u16],
-        vectors: &QuestionVectors,
-        zone: TimeZone,
-    ) -> Self {
-        let names = name_terms(index, participants);
-        let speaker = match question.named[..] {
-            [one] => participants.get(one).copied().filter(|speaker| *speaker != 0),
-            _ => None,
-        };
-        let mut asked = Self {
-            question,
-            zone,
-            terms: Vec::new(),
-            named: Vec::new(),
-            words: Vec::new(),
-            word_vectors: Vec::new(),
-            speaker,
-            full: vectors.full.as_deref().and_then(quantise),
-            plain: vectors.plain.as_deref().and_then(quantise),
-        };
-        let own = words(text).map(|word| (word, 1.0));
-        let added = added.words.iter().map(|word| (std::borrow::Cow::from(word.as_str()), added.share));
-        let mut seen: Vec<String> = Vec::new();
-        for (word, share) in own.chain(added).filter(|(word, _)| !is_stop(word, question.tongue)).take(WORDS_MAX) {
-            let stem = term(&word, question.tongue);
-            if !seen.contains(&stem) {
-                asked.add(index, &word, &stem, share, &names);
-                seen.push(stem);
-            }
-        }
-        asked
-    }
-
-    fn add(&mut self, index: &ScopeIndex, word: &str, stem: &str, share: f64, names: &[(String, u16)]) {
-        let tongue = self.question.tongue;
-        let found = find_term(&index.vocabulary, word, stem, tongue);
-        let speakers: Vec<u16> = names.iter().filter(|(name, _)| name == stem).map(|(_, speaker)| *speaker).collect();
-        let is_name = !speakers.is_empty();
-        self.terms.push(AskedTerm { term: found, is_name, share });
-        if let Some(term) = found {
-            self.named.push(((term, share), speakers));
-        }
-        if !is_name {
-            let with_it = found.map_or(0, |term| index.keys.postings(term).len());
-            let scale = word_vector(word, tongue, &mut self.word_vectors).unwrap_or(0.0);
-            let idf = (share * idf(index.keys.len(), with_it)) as f32;
-            self.words.push(AskedWord { term: found, scale, idf });
-            self.word_vectors.resize(self.words.len() * WORD_DIMENSIONS, 0);
-        }
-    }
-
-    /// The terms to look for. In a large scope a term that a quarter of all messages use tells little and costs much: it
-    /// is passed over, unless there is no rarer one.
-    fn plain_terms(&self, index: &ScopeIndex) -> Vec<Wanted> {
-        let plain = self.terms.iter().filter(|asked| !asked.is_name);
-        let all: Vec<Wanted> = plain.filter_map(|asked| Some((asked.term?, asked.share))).collect();
-        let uses = |wanted: &Wanted| index.keys.postings(wanted.0).len();
-        let common = |wanted: &Wanted| index.keys.len() > EXACT_MAX && 4 * uses(wanted) > index.keys.len();
-        let rare: Vec<Wanted> = all.iter().copied().filter(|wanted| !common(wanted)).collect();
-        match all.iter().min_by_key(|wanted| uses(wanted)) {
-            Some(rarest) if rare.is_empty() => vec![*rarest],
-            _ => rare,
-        }
-    }
-
-    /// BM25 of every message with the one before it, and of its session: what chooses candidates by words.
-    pub(crate) fn word_scores(&self, index: &ScopeIndex) -> Vec<f32> {
-        let terms = self.plain_terms(index);
-        let mut scores = lexical::around(index, &terms, Around::Before);
-        let sessions = lexical::sessions(index, &terms);
-        let found = scores.iter_mut().zip(&index.keys.sessions).filter(|(score, _)| **score > 0.0);
-        found.for_each(|(score, session)| *score += sessions[*session as usize]);
-        scores
-    }
-
-    /// BM25 of every reply.
-    pub(crate) fn reply_scores(&self, index: &ScopeIndex) -> Vec<f32> {
-        lexical::own(&index.replies, &self.plain_terms(index))
-    }
-
-    /// The question's words, looking for their nearest.
-    pub(crate) fn late<'i>(&self, index: &'i ScopeIndex) -> Late<'i> {
-        Late::new(index, self.words.clone(), self.word_vectors.clone())
-    }
-
-    /// The question's vector without names.
-    pub(crate) fn plain(&self) -> Option<&Bytes> {
-        self.plain.as_ref()
-    }
-}
-
-/// A term as the scope knows it: by the question's language, else by the same word in another.
-fn find_term(vocabulary: &Vocabulary, word: &str, stem: &str, tongue: Tongue) -> Option<TermNo> {
-    let elsewhere = || {
-        let others = Tongue::ALL.into_iter().filter(|other| *other != tongue);
-        others.filter_map(|other| vocabulary.word(word, other)).map(|word| vocabulary.term_of(word)).next()
-    };
-    vocabulary.term(stem).or_else(elsewhere)
-}
-
-/// The stems of participants' names.
-fn name_terms(index: &ScopeIndex, participants: &[u16]) -> Vec<(String, u16)> {
-    let mut names = Vec::new();
-    for speaker in participants {
-        for word in words(&index.speakers[*speaker as usize]) {
-            names.push((term(&word, Tongue::English), *speaker));
-        }
-    }
-    names
-}
-
 /// Which messages are scored, and which give the measure.
 pub(crate) struct Pool {
     pub(crate) keys: Vec<DocNo>,
     pub(crate) replies: Vec<DocNo>,
+    /// Messages that stay in whatever their score, because replies to them were found.
+    pub(crate) answered: Vec<DocNo>,
     /// Messages over which similarities are normalised; empty for all that are scored.
     pub(crate) key_sample: Vec<DocNo>,
     pub(crate) reply_sample: Vec<DocNo>,
@@ -182,6 +33,7 @@ impl Pool {
         Self {
             keys: (0..index.keys.len() as DocNo).collect(),
             replies: (0..index.replies.len() as DocNo).collect(),
+            answered: Vec::new(),
             key_sample: Vec::new(),
             reply_sample: Vec::new(),
         }
@@ -193,9 +45,8 @@ pub(crate) struct Board<'a> {
     index: &'a ScopeIndex,
     asked: &'a Asked<'a>,
     pool: Pool,
-    terms: Vec<Wanted>,
-    own: Option<Vec<f32>>,
-    reply_words: Option<Vec<f32>>,
+    words: WordScores,
+    own: Option<Scores>,
     plain: Dots<'a>,
     replies: Dots<'a>,
     late: Late<'a>,
@@ -204,14 +55,13 @@ pub(crate) struct Board<'a> {
 }
 
 impl<'a> Board<'a> {
-    pub(crate) fn new(index: &'a ScopeIndex, asked: &'a Asked<'a>, pool: Pool) -> Self {
+    pub(crate) fn new(index: &'a ScopeIndex, asked: &'a Asked<'a>, words: WordScores, pool: Pool) -> Self {
         Self {
             index,
             asked,
             pool,
-            terms: asked.plain_terms(index),
+            words,
             own: None,
-            reply_words: None,
             plain: Dots::new(&index.keys, asked.plain.clone()),
             replies: Dots::new(&index.replies, asked.plain.clone()),
             late: asked.late(index),
@@ -229,6 +79,45 @@ impl<'a> Board<'a> {
         &self.pool.replies
     }
 
+    /// Goes on with the messages that are best by the signals that cost little, those whose replies were found, and
+    /// all their replies.
+    pub(crate) fn narrow(&mut self, weights: &[(KeySignal, f32)], count: usize) {
+        let scores = self.at_little_cost(weights);
+        let mut kept = highest(scores.into_iter().zip(0..).collect(), count);
+        let place = |no: &DocNo| self.pool.keys.binary_search(no).ok();
+        kept.extend(self.pool.answered.iter().filter_map(place).map(|at| at as DocNo));
+        kept.sort_unstable();
+        kept.dedup();
+        let of = |values: &[f32]| Rc::new(kept.iter().map(|at| values[*at as usize]).collect::<Vec<f32>>());
+        self.columns.values_mut().for_each(|column| *column = of(column));
+        self.pool.keys = kept.iter().map(|at| self.pool.keys[*at as usize]).collect();
+        let answers = |no: &DocNo| self.index.answers[*no as usize];
+        self.pool.replies.retain(|no| answers(no) == NONE || self.pool.keys.binary_search(&answers(no)).is_ok());
+    }
+
+    /// Scores without the signals that cost much. Late interaction finds at least the words that are there: they stand
+    /// in for it.
+    fn at_little_cost(&mut self, weights: &[(KeySignal, f32)]) -> Vec<f32> {
+        let mut scores = vec![0.0; self.pool.keys.len()];
+        let mut add = |weight: f32, column: &[f32]| {
+            scores.iter_mut().zip(column).for_each(|(score, value)| *score += weight * value);
+        };
+        for (signal, weight) in weights {
+            match signal {
+                KeySignal::Late => add(*weight, &self.spread_coverage()),
+                signal if signal.is_costly() => {}
+                signal => add(*weight, &self.column(*signal)),
+            }
+        }
+        scores
+    }
+
+    fn spread_coverage(&mut self) -> Vec<f32> {
+        let covered = self.column(KeySignal::Coverage);
+        let moments = Moments::of(covered.iter().copied());
+        covered.iter().map(|share| moments.z(*share)).collect()
+    }
+
     /// Whether a message has anything to do with the question: it shares a word with it or means something near, was
     /// said at the time asked about, or says how such requests are to be answered.
     pub(crate) fn is_related(&mut self, is_key: bool, no: DocNo, near: f32) -> bool {
@@ -240,7 +129,7 @@ impl<'a> Board<'a> {
             || self.late.of(docs, no) >= LATE_MIN
             || priors::date(question, docs.said_at[at], &self.asked.zone) > 0.0
             || (is_key && question.kind.req && (marks.instructs || marks.prefers))
-            || (question.kind.list && !self.terms.is_empty())
+            || (question.kind.list && !self.words.terms.is_empty())
     }
 
     /// A signal of every message that is scored.
@@ -258,16 +147,13 @@ impl<'a> Board<'a> {
         let kind = self.asked.question.kind;
         match signal {
             Own => self.own_near(|_, no| no),
-            WithNames => self.normalised(&lexical::with_names(self.index, &self.asked.named)),
-            WithBefore => self.normalised(&lexical::around(self.index, &self.terms, Around::Before)),
-            WithBoth => self.normalised(&lexical::around(self.index, &self.terms, Around::Both)),
+            WithNames => self.normalised(&lexical::with_names(self.index, &self.asked.named_terms(self.index))),
+            WithBefore => self.normalised(&self.words.with_before),
+            WithBoth => self.normalised(&lexical::around(self.index, &self.words.terms, Around::Both)),
             TwoBefore => self.own_near(|index, no| before(index, before(index, no))),
-            Session => self.by_session(&lexical::sessions(self.index, &self.terms)),
+            Session => self.by_session(),
             AnswersQuestion => self.answers_question(),
-            Coverage => {
-                let covered = lexical::coverage(&self.index.keys, &self.asked.terms);
-                self.pool.keys.iter().map(|no| covered[*no as usize]).collect()
-            }
+            Coverage => lexical::coverage(self.index, &self.asked.terms, &self.pool.keys),
             Similar => {
                 let mut full = Dots::new(&self.index.keys, self.asked.full.clone());
                 self.measured(|_, no| full.of(no))
@@ -333,16 +219,19 @@ impl<'a> Board<'a> {
     }
 
     /// Scores of all messages, normalised, for those at hand.
-    fn normalised(&self, values: &[f32]) -> Vec<f32> {
-        let moments = Moments::of(values.iter().copied());
-        self.pool.keys.iter().map(|no| moments.z(values[*no as usize])).collect()
+    fn normalised(&self, scores: &Scores) -> Vec<f32> {
+        let moments = scores.moments();
+        self.pool.keys.iter().map(|no| moments.z(scores.of(*no))).collect()
     }
 
     /// Scores of sessions, normalised over all messages, for those at hand.
-    fn by_session(&self, values: &[f32]) -> Vec<f32> {
+    fn by_session(&self) -> Vec<f32> {
+        let scores = &self.words.sessions;
+        let said = |session: &DocNo| self.index.sessions[*session as usize].keys.len();
+        let found = scores.found().iter().map(|session| (scores.of(*session), said(session)));
+        let moments = Moments::with_zeros(found, self.index.keys.len());
         let sessions = &self.index.keys.sessions;
-        let moments = Moments::of(sessions.iter().map(|session| values[*session as usize]));
-        self.pool.keys.iter().map(|no| moments.z(values[sessions[*no as usize] as usize])).collect()
+        self.pool.keys.iter().map(|no| moments.z(scores.of(sessions[*no as usize]))).collect()
     }
 
     /// Values that are worked out message by message, normalised over the sample.
@@ -359,21 +248,15 @@ impl<'a> Board<'a> {
         column
     }
 
-    fn take_own(&mut self) -> Vec<f32> {
-        self.own.take().unwrap_or_else(|| lexical::own(&self.index.keys, &self.terms))
-    }
-
     /// The own BM25 of a message near each.
     fn own_near(&mut self, near: impl Fn(&ScopeIndex, DocNo) -> DocNo) -> Vec<f32> {
-        let own = self.take_own();
-        let moments = Moments::of(own.iter().copied());
+        let own = self.own.get_or_insert_with(|| lexical::own(&self.index.keys, &self.words.terms));
+        let moments = own.moments();
         let of = |no: &DocNo| match near(self.index, *no) {
             NONE => 0.0,
-            near => moments.z(own[near as usize]),
+            near => moments.z(own.of(near)),
         };
-        let column = self.pool.keys.iter().map(of).collect();
-        self.own = Some(own);
-        column
+        self.pool.keys.iter().map(of).collect()
     }
 
     fn answers_question(&mut self) -> Vec<f32> {
@@ -413,7 +296,7 @@ impl<'a> Board<'a> {
     fn feedback(&mut self) -> Vec<f32> {
         let words = self.column(KeySignal::WithBefore);
         let similar = self.column(KeySignal::SimilarPlain);
-        let mut first: Vec<(f32, DocNo)> = words
+        let first: Vec<(f32, DocNo)> = words
             .iter()
             .zip(similar.iter())
             .map(|(words, similar)| words + similar)
@@ -423,23 +306,26 @@ impl<'a> Board<'a> {
         if count == 0 || self.asked.plain.is_none() {
             return vec![0.0; self.pool.keys.len()];
         }
-        first.select_nth_unstable_by(count - 1, |a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-        let found: Vec<DocNo> = first[..count].iter().map(|(_, no)| *no).collect();
+        let found = highest(first, count);
         let moved = self.asked.plain.as_ref().and_then(|plain| dense::towards(plain, &self.index.keys, &found));
         let mut moved = Dots::new(&self.index.keys, moved);
         self.measured(|_, no| moved.of(no))
     }
 
-    fn take_reply_words(&mut self) -> Vec<f32> {
-        self.reply_words.take().unwrap_or_else(|| lexical::own(&self.index.replies, &self.terms))
-    }
-
-    fn reply_words_of_keys(&mut self) -> Vec<f32> {
-        let words = self.take_reply_words();
-        let of = |reply: &DocNo| if *reply == NONE { 0.0 } else { words[*reply as usize] };
-        let column = self.normalised(&self.index.key.reply.iter().map(of).collect::<Vec<f32>>());
-        self.reply_words = Some(words);
-        column
+    /// The BM25 of the reply to each message.
+    fn reply_words_of_keys(&self) -> Vec<f32> {
+        let words = &self.words.replies;
+        let is_shown = |no: &&DocNo| {
+            let key = self.index.answers[**no as usize];
+            key != NONE && self.index.key.reply[key as usize] == **no
+        };
+        let shown = words.found().iter().filter(is_shown).map(|no| (words.of(*no), 1));
+        let moments = Moments::with_zeros(shown, self.index.keys.len());
+        let of = |no: &DocNo| match self.index.key.reply[*no as usize] {
+            NONE => moments.z(0.0),
+            reply => moments.z(words.of(reply)),
+        };
+        self.pool.keys.iter().map(of).collect()
     }
 
     /// A signal of every reply that is scored.
@@ -453,11 +339,8 @@ impl<'a> Board<'a> {
             AsksModel => vec![flag(kind.you); self.pool.replies.len()],
             Request => vec![flag(kind.req); self.pool.replies.len()],
             Words => {
-                let words = self.take_reply_words();
-                let moments = Moments::of(words.iter().copied());
-                let column = self.pool.replies.iter().map(|no| moments.z(words[*no as usize])).collect();
-                self.reply_words = Some(words);
-                column
+                let moments = self.words.replies.moments();
+                self.pool.replies.iter().map(|no| moments.z(self.words.replies.of(*no))).collect()
             }
             Similar => {
                 let sample =

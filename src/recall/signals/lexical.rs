@@ -6,6 +6,7 @@
 use crate::recall::index::ScopeIndex;
 use crate::recall::index::docs::{DocNo, Docs, NONE, Posting};
 use crate::recall::index::vocabulary::TermNo;
+use crate::recall::signals::Moments;
 
 const K1: f64 = 1.2;
 const B: f64 = 0.75;
@@ -36,62 +37,103 @@ pub(crate) struct AskedTerm {
 /// A term that is searched for, and how much of its weight counts.
 pub(crate) type Wanted = (TermNo, f64);
 
+/// Scores of those messages that have one. Most of a large memory has nothing to do with a question: whoever goes
+/// through scores goes through these alone.
+pub(crate) struct Scores {
+    values: Vec<f32>,
+    found: Vec<DocNo>,
+}
+
+impl Scores {
+    fn new(docs: usize) -> Self {
+        Self { values: vec![0.0; docs], found: Vec::new() }
+    }
+
+    /// Adds to a message's score; what is added is above zero.
+    fn add(&mut self, no: DocNo, value: f32) {
+        let score = &mut self.values[no as usize];
+        if *score == 0.0 {
+            self.found.push(no);
+        }
+        *score += value;
+    }
+
+    /// A message's score, zero for those that were not found.
+    pub(crate) fn of(&self, no: DocNo) -> f32 {
+        self.values[no as usize]
+    }
+
+    /// The messages that have a score, each once.
+    pub(crate) fn found(&self) -> &[DocNo] {
+        &self.found
+    }
+
+    /// Mean and spread over all messages.
+    pub(crate) fn moments(&self) -> Moments {
+        Moments::with_zeros(self.found.iter().map(|no| (self.of(*no), 1)), self.values.len())
+    }
+}
+
 /// BM25 of every message of a table for the given terms.
-pub(crate) fn own(docs: &Docs, terms: &[Wanted]) -> Vec<f32> {
-    let mut scores = vec![0.0; docs.len()];
+pub(crate) fn own(docs: &Docs, terms: &[Wanted]) -> Scores {
+    let mut scores = Scores::new(docs.len());
     let mean = docs.length_mean();
     for (term, share) in terms {
         let postings = docs.postings(*term);
         let idf = share * idf(docs.len(), postings.len());
         for posting in postings {
-            let at = posting.doc() as usize;
-            scores[at] += bm25(idf, posting.times().into(), docs.lengths[at].into(), mean);
+            let length = docs.lengths[posting.doc() as usize];
+            scores.add(posting.doc(), bm25(idf, posting.times().into(), length.into(), mean));
         }
     }
     scores
 }
 
-/// The share of the question's weight whose terms occur in each message.
-pub(crate) fn coverage(docs: &Docs, terms: &[AskedTerm]) -> Vec<f32> {
-    let mut covered = vec![0.0; docs.len()];
-    let mut whole = 0.0;
-    for asked in terms.iter().filter(|asked| !asked.is_name) {
-        let postings = asked.term.map_or(&[][..], |term| docs.postings(term));
-        let idf = (asked.share * idf(docs.len(), postings.len())) as f32;
-        whole += idf;
-        for posting in postings {
-            covered[posting.doc() as usize] += idf;
+/// The share of the question's weight whose terms occur in a message, for some messages. A question has at most 64
+/// terms, each with a bit.
+pub(crate) fn coverage(index: &ScopeIndex, terms: &[AskedTerm], of: &[DocNo]) -> Vec<f32> {
+    let docs = &index.keys;
+    let uses = |asked: &AskedTerm| asked.term.map_or(0, |term| docs.postings(term).len());
+    let weighed = terms.iter().filter(|asked| !asked.is_name);
+    let weighed: Vec<(Option<TermNo>, f32)> =
+        weighed.map(|asked| (asked.term, (asked.share * idf(docs.len(), uses(asked))) as f32)).collect();
+    let whole: f32 = weighed.iter().map(|(_, idf)| idf).sum();
+    let mut covered = vec![0.0; of.len()];
+    for (share, no) in covered.iter_mut().zip(of).filter(|_| whole > 0.0) {
+        let mut found = 0_u64;
+        for word in docs.words(*no) {
+            let term = Some(index.vocabulary.term_of(word.word()));
+            let at = weighed.iter().position(|(asked, _)| *asked == term);
+            found |= at.map_or(0, |at| 1 << at);
         }
-    }
-    if whole > 0.0 {
-        covered.iter_mut().for_each(|share| *share /= whole);
+        let told = weighed.iter().enumerate().filter(|(at, _)| found & (1 << at) != 0);
+        *share = told.map(|(_, (_, idf))| idf).sum::<f32>() / whole;
     }
     covered
 }
 
 /// BM25 where the speaker's name counts as a word of the message.
-pub(crate) fn with_names(index: &ScopeIndex, terms: &[(Wanted, Vec<u16>)]) -> Vec<f32> {
+pub(crate) fn with_names(index: &ScopeIndex, terms: &[(Wanted, Vec<u16>)]) -> Scores {
     let docs = &index.keys;
-    let named = docs.speakers.iter().filter(|speaker| **speaker != 0).count();
-    let mean = if docs.len() == 0 { 0.0 } else { (docs.length_total + named as u64) as f64 / docs.len() as f64 };
-    let mut scores = vec![0.0; docs.len()];
+    let mean = if docs.len() == 0 { 0.0 } else { (docs.length_total + index.named()) as f64 / docs.len() as f64 };
+    let mut scores = Scores::new(docs.len());
     let mut counts = Counts::new(docs.len());
     for ((term, share), speakers) in terms {
         let mut uses: Vec<(DocNo, u32)> = Vec::new();
-        counts.fill(docs.postings(*term));
         if !speakers.is_empty() {
+            counts.fill(docs.postings(*term));
             let spoke = |no: &DocNo| speakers.contains(&docs.speakers[*no as usize]);
             uses.extend((0..docs.len() as DocNo).filter(spoke).map(|no| (no, 1 + counts.of(no))));
+            counts.clear(docs.postings(*term));
         }
         let others =
             docs.postings(*term).iter().filter(|posting| !speakers.contains(&docs.speakers[posting.doc() as usize]));
         uses.extend(others.map(|posting| (posting.doc(), u32::from(posting.times()))));
-        counts.clear(docs.postings(*term));
         let idf = share * idf(docs.len(), uses.len());
         for (no, times) in uses {
             let at = no as usize;
             let length = f64::from(docs.lengths[at]) + f64::from(u8::from(docs.speakers[at] != 0));
-            scores[at] += bm25(idf, times.into(), length, mean);
+            scores.add(no, bm25(idf, times.into(), length, mean));
         }
     }
     scores
@@ -107,7 +149,7 @@ pub(crate) enum Around {
 }
 
 /// BM25 of every message together with its neighbours in the session.
-pub(crate) fn around(index: &ScopeIndex, terms: &[Wanted], around: Around) -> Vec<f32> {
+pub(crate) fn around(index: &ScopeIndex, terms: &[Wanted], around: Around) -> Scores {
     let docs = &index.keys;
     let length =
         |no: DocNo| neighbourhood(index, no, around).map(|no| u64::from(docs.lengths[no as usize])).sum::<u64>();
@@ -116,7 +158,7 @@ pub(crate) fn around(index: &ScopeIndex, terms: &[Wanted], around: Around) -> Ve
         Around::Both => index.key.length_with_both,
     };
     let mean = if docs.len() == 0 { 0.0 } else { total as f64 / docs.len() as f64 };
-    let mut scores = vec![0.0; docs.len()];
+    let mut scores = Scores::new(docs.len());
     let mut counts = Counts::new(docs.len());
     for (term, share) in terms {
         let postings = docs.postings(*term);
@@ -125,7 +167,7 @@ pub(crate) fn around(index: &ScopeIndex, terms: &[Wanted], around: Around) -> Ve
         let idf = share * idf(docs.len(), touched.len());
         for no in touched {
             let times: u32 = neighbourhood(index, no, around).map(|no| counts.of(no)).sum();
-            scores[no as usize] += bm25(idf, times.into(), length(no) as f64, mean);
+            scores.add(no, bm25(idf, times.into(), length(no) as f64, mean));
         }
         counts.clear(postings);
     }
@@ -159,11 +201,11 @@ fn touched(index: &ScopeIndex, postings: &[Posting], counts: &Counts, around: Ar
     touched
 }
 
-/// BM25 of every session as one document.
-pub(crate) fn sessions(index: &ScopeIndex, terms: &[Wanted]) -> Vec<f32> {
+/// BM25 of every session as one document, by the session's number.
+pub(crate) fn sessions(index: &ScopeIndex, terms: &[Wanted]) -> Scores {
     let spoken = index.sessions.iter().filter(|session| !session.keys.is_empty()).count();
     let mean = if spoken == 0 { 0.0 } else { index.keys.length_total as f64 / spoken as f64 };
-    let mut scores = vec![0.0; index.sessions.len()];
+    let mut scores = Scores::new(index.sessions.len());
     let mut times = vec![0_u32; index.sessions.len()];
     for (term, share) in terms {
         let mut touched = Vec::new();
@@ -176,7 +218,8 @@ pub(crate) fn sessions(index: &ScopeIndex, terms: &[Wanted]) -> Vec<f32> {
         }
         let idf = share * idf(spoken, touched.len());
         for session in touched {
-            scores[session] += bm25(idf, times[session].into(), index.sessions[session].length as f64, mean);
+            let length = index.sessions[session].length as f64;
+            scores.add(session as DocNo, bm25(idf, times[session].into(), length, mean));
             times[session] = 0;
         }
     }

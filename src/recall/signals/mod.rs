@@ -5,13 +5,15 @@
 //!
 //! Reading order: the lists of signals here, `lexical`, `dense`, `late`, `priors`, then `board`.
 
+mod asked;
 mod board;
 pub(crate) mod dense;
 pub(crate) mod late;
 pub(crate) mod lexical;
 pub(crate) mod priors;
 
-pub(crate) use board::{Asked, Board, Pool, QuestionVectors};
+pub(crate) use asked::{Asked, QuestionVectors, WordScores};
+pub(crate) use board::{Board, Pool};
 
 macro_rules! signals {
     ($(#[$doc:meta])* $name:ident { $($(#[$about:meta])* $variant:ident = $word:literal,)+ }) => {
@@ -145,6 +147,12 @@ signals! {
 }
 
 impl KeySignal {
+    /// Whether it costs much for each message: in a large scope only the best by all others are worth that.
+    pub(crate) fn is_costly(self) -> bool {
+        use KeySignal::*;
+        matches!(self, Late | LateList | SimilarWindow | SimilarSession | Feedback)
+    }
+
     /// Whether it can only be computed with vectors.
     pub fn needs_vectors(self) -> bool {
         use KeySignal::*;
@@ -179,19 +187,34 @@ pub(crate) struct Moments {
 }
 
 impl Moments {
+    /// Of all values.
     pub(crate) fn of(values: impl Iterator<Item = f32>) -> Self {
-        let (mut count, mut sum, mut squares) = (0.0, 0.0, 0.0);
-        for value in values {
-            let value = f64::from(value);
-            count += 1.0;
+        let (mut sum, mut squares, mut count) = (0.0, 0.0, 0);
+        for value in values.map(f64::from) {
             sum += value;
             squares += value * value;
+            count += 1;
         }
-        if count == 0.0 {
+        Self::told(sum, squares, count)
+    }
+
+    /// Of `count` values, of which all but these are zero; each comes with how often it is there.
+    pub(crate) fn with_zeros(others: impl Iterator<Item = (f32, usize)>, count: usize) -> Self {
+        let (mut sum, mut squares) = (0.0, 0.0);
+        for (value, times) in others {
+            let (value, times) = (f64::from(value), times as f64);
+            sum += value * times;
+            squares += value * value * times;
+        }
+        Self::told(sum, squares, count)
+    }
+
+    fn told(sum: f64, squares: f64, count: usize) -> Self {
+        if count == 0 {
             return Self { mean: 0.0, spread: 0.0 };
         }
-        let mean = sum / count;
-        Self { mean, spread: (squares / count - mean * mean).max(0.0).sqrt() }
+        let mean = sum / count as f64;
+        Self { mean, spread: (squares / count as f64 - mean * mean).max(0.0).sqrt() }
     }
 
     /// A value as a number of spreads above the mean.
@@ -221,5 +244,11 @@ mod tests {
         let again = Moments::of(values.into_iter().map(|value| moments.z(value)));
         assert!(again.mean.abs() < 1e-5 && (again.spread - 1.0).abs() < 1e-4, "{again:?}");
         assert_eq!(Moments::of(std::iter::empty()).z(0.0), 0.0);
+    }
+
+    #[test]
+    fn zeros_need_not_be_counted_one_by_one() {
+        let all = Moments::of([0.0, 2.0, 0.0, 5.0, 2.0, 0.0].into_iter());
+        assert_eq!(Moments::with_zeros([(2.0, 2), (5.0, 1)].into_iter(), 6), all);
     }
 }

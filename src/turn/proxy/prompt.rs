@@ -7,12 +7,11 @@ use serde_json::{Map, Value, json};
 
 use crate::id::TurnId;
 use crate::memory::{InjectInto, MemorySettings};
-use crate::message::block::MARKS_TOKENS_MAX;
 use crate::message::{Message, Role};
 use crate::recall::{Recalled, recent_conversation};
 use crate::session::{Asked, ClientIds, Fingerprint, Turn, fit, unwrap_question, window, without_memory_blocks};
 use crate::tokens;
-use crate::turn::compose::{recall_room, shown_whole};
+use crate::turn::compose::{fits, recall_room, shown_whole};
 use crate::turn::inject::{block, inject};
 
 /// Fields of a body that are for us and nobody else.
@@ -112,8 +111,7 @@ pub(super) fn lacking<'a>(asked: &Asked, turns: &'a [Turn], settings: &MemorySet
 pub(super) fn lay_out(asked: &Asked, lacking: Lacking<'_>, recalled: &mut Recalled) -> Laid {
     let Lacking { messages, recall_tokens_max, .. } = lacking;
     // A text that grew over its room, because it imitates our marks, stays out.
-    let block_of_recalled = block(&recalled.text);
-    if tokens_of(&block_of_recalled) > recall_tokens_max + MARKS_TOKENS_MAX {
+    if !fits(recalled, &block(&recalled.text), recall_tokens_max) {
         recalled.leave_out();
     }
     let items = messages.len() + recalled.reminders.len();

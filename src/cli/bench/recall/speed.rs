@@ -1,17 +1,15 @@
 //! `recalld bench recall-speed`: what recall costs, and how that grows with what there is to search.
 
-mod chatter;
-
 use std::time::{Duration, Instant};
 
 use anyhow::ensure;
 use clap::Args;
 
-use self::chatter::{Chatter, SESSION_TURNS};
 use super::chats::Said;
 use super::sheet::{Cell, Sheet};
 use super::stage::{Kind, Stage, Told, VectorArgs};
 use super::{progress, title};
+use crate::cli::bench::chatter::{Chatter, SESSION_TURNS};
 use crate::id::SessionId;
 use crate::memory::Memory;
 use crate::message::{Message, Role};

@@ -27,14 +27,14 @@ const COMMON: &str = "the to and a of in is it you that for on was with my be at
 const VOCABULARY: usize = 20_000;
 
 /// Turns in a session.
-pub(super) const SESSION_TURNS: usize = 20;
+pub(in crate::cli::bench) const SESSION_TURNS: usize = 20;
 
 /// Words a user writes, words a model replies; half to one and a half times that.
 const QUESTION_WORDS: usize = 15;
 const REPLY_WORDS: usize = 60;
 
 /// A source of chats.
-pub(super) struct Chatter {
+pub(in crate::cli::bench) struct Chatter {
     words: Vec<String>,
     /// How much of all use falls on each word and those before it.
     reach: Vec<f64>,
@@ -42,7 +42,7 @@ pub(super) struct Chatter {
 }
 
 impl Chatter {
-    pub(super) fn new(seed: u64) -> Self {
+    pub(in crate::cli::bench) fn new(seed: u64) -> Self {
         let words = vocabulary();
         let mut sum = 0.0;
         let reach = (0..words.len())
@@ -55,19 +55,19 @@ impl Chatter {
     }
 
     /// What a user says.
-    pub(super) fn message(&mut self) -> String {
+    pub(in crate::cli::bench) fn message(&mut self) -> String {
         let end = if self.below(4) == 0 { "?" } else { "." };
         self.sentence(QUESTION_WORDS, end)
     }
 
     /// What a model replies: a few sentences.
-    pub(super) fn reply(&mut self) -> String {
+    pub(in crate::cli::bench) fn reply(&mut self) -> String {
         let sentences: Vec<String> = (0..4).map(|_| self.sentence(REPLY_WORDS / 4, ".")).collect();
         sentences.join(" ")
     }
 
     /// A question about a message: some of its rarer words, asked for.
-    pub(super) fn question(&mut self, about: &str) -> String {
+    pub(in crate::cli::bench) fn question(&mut self, about: &str) -> String {
         let rank = |word: &str| self.words.iter().position(|known| known == word).unwrap_or(0);
         let plain = about.to_lowercase();
         let mut words: Vec<&str> = plain.split(|c: char| !c.is_alphanumeric()).filter(|word| word.len() > 3).collect();
@@ -93,7 +93,7 @@ impl Chatter {
     }
 
     /// A number below `bound`.
-    pub(super) fn below(&mut self, bound: u64) -> u64 {
+    pub(in crate::cli::bench) fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound
     }
 

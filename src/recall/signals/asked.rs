@@ -1,0 +1,198 @@
+//! A question in the words and vectors of one scope, and what its words find there.
+
+use jiff::tz::TimeZone;
+
+use super::late::{AskedWord, Late};
+use super::lexical::{self, Around, AskedTerm, Scores, Wanted, idf};
+use crate::language::{Tongue, is_stop, term, words};
+use crate::recall::complete::Added;
+use crate::recall::index::ScopeIndex;
+use crate::recall::index::docs::DocNo;
+use crate::recall::index::kernel::{Bytes, quantise};
+use crate::recall::index::vocabulary::{TermNo, Vocabulary, WORD_DIMENSIONS, word_vector};
+use crate::recall::question::Question;
+use crate::recall::search::EXACT_MAX;
+
+/// More words of a question than this are not told apart.
+const WORDS_MAX: usize = 64;
+
+/// A question in the words and vectors of one scope.
+pub(crate) struct Asked<'a> {
+    pub(crate) question: &'a Question,
+    pub(crate) zone: TimeZone,
+    pub(super) terms: Vec<AskedTerm>,
+    /// Terms with the speakers whose name they are.
+    pub(super) named: Vec<(Wanted, Vec<u16>)>,
+    words: Vec<AskedWord>,
+    /// The vectors of those words, one behind the other.
+    word_vectors: Vec<i8>,
+    /// The person the question is about, if it names one.
+    pub(super) speaker: Option<u16>,
+    pub(super) full: Option<Bytes>,
+    pub(super) plain: Option<Bytes>,
+}
+
+/// The vectors of a question: as asked, and without names.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct QuestionVectors {
+    pub(crate) full: Option<Vec<f32>>,
+    pub(crate) plain: Option<Vec<f32>>,
+}
+
+impl<'a> Asked<'a> {
+    /// Reads a question's text and what was added to it in the words of a scope. `participants` are speakers' numbers
+    /// in the order in which the question was read with their names, 0 for who does not speak in it.
+    pub(crate) fn new(
+        index: &ScopeIndex,
+        question: &'a Question,
+        text: &str,
+        added: &Added,
+        participants: &[u16],
+        vectors: &QuestionVectors,
+        zone: TimeZone,
+    ) -> Self {
+        let names = name_terms(index, participants);
+        let speaker = match question.named[..] {
+            [one] => participants.get(one).copied().filter(|speaker| *speaker != 0),
+            _ => None,
+        };
+        let mut asked = Self {
+            question,
+            zone,
+            terms: Vec::new(),
+            named: Vec::new(),
+            words: Vec::new(),
+            word_vectors: Vec::new(),
+            speaker,
+            full: vectors.full.as_deref().and_then(quantise),
+            plain: vectors.plain.as_deref().and_then(quantise),
+        };
+        let own = words(text).map(|word| (word, 1.0));
+        let added = added.words.iter().map(|word| (std::borrow::Cow::from(word.as_str()), added.share));
+        let mut seen: Vec<String> = Vec::new();
+        for (word, share) in own.chain(added).filter(|(word, _)| !is_stop(word, question.tongue)).take(WORDS_MAX) {
+            let stem = term(&word, question.tongue);
+            if !seen.contains(&stem) {
+                asked.add(index, &word, &stem, share, &names);
+                seen.push(stem);
+            }
+        }
+        asked
+    }
+
+    fn add(&mut self, index: &ScopeIndex, word: &str, stem: &str, share: f64, names: &[(String, u16)]) {
+        let tongue = self.question.tongue;
+        let found = find_term(&index.vocabulary, word, stem, tongue);
+        let speakers: Vec<u16> = names.iter().filter(|(name, _)| name == stem).map(|(_, speaker)| *speaker).collect();
+        let is_name = !speakers.is_empty();
+        self.terms.push(AskedTerm { term: found, is_name, share });
+        if let Some(term) = found {
+            self.named.push(((term, share), speakers));
+        }
+        if !is_name {
+            let with_it = found.map_or(0, |term| index.keys.postings(term).len());
+            let scale = word_vector(word, tongue, &mut self.word_vectors).unwrap_or(0.0);
+            let idf = (share * idf(index.keys.len(), with_it)) as f32;
+            self.words.push(AskedWord { term: found, scale, idf });
+            self.word_vectors.resize(self.words.len() * WORD_DIMENSIONS, 0);
+        }
+    }
+
+    /// The terms to look for. In a large scope a term that a quarter of all messages use tells little and costs much: it
+    /// is passed over, unless there is no rarer one.
+    fn plain_terms(&self, index: &ScopeIndex) -> Vec<Wanted> {
+        let plain = self.terms.iter().filter(|asked| !asked.is_name);
+        let all: Vec<Wanted> = plain.filter_map(|asked| Some((asked.term?, asked.share))).collect();
+        let rare: Vec<Wanted> = all.iter().copied().filter(|(term, _)| !is_common(index, *term)).collect();
+        match all.iter().min_by_key(|(term, _)| index.keys.postings(*term).len()) {
+            Some(rarest) if rare.is_empty() => vec![*rarest],
+            _ => rare,
+        }
+    }
+
+    /// The same terms and the names of speakers, each with the speakers whose name it is.
+    pub(super) fn named_terms(&self, index: &ScopeIndex) -> Vec<(Wanted, Vec<u16>)> {
+        let told = self.named.iter().filter(|((term, _), speakers)| !speakers.is_empty() || !is_common(index, *term));
+        told.cloned().collect()
+    }
+
+    /// What the words of the question find.
+    pub(crate) fn word_scores(&self, index: &ScopeIndex) -> WordScores {
+        let terms = self.plain_terms(index);
+        WordScores {
+            with_before: lexical::around(index, &terms, Around::Before),
+            sessions: lexical::sessions(index, &terms),
+            replies: lexical::own(&index.replies, &terms),
+            terms,
+        }
+    }
+
+    /// The question's words, looking for their nearest.
+    pub(crate) fn late<'i>(&self, index: &'i ScopeIndex) -> Late<'i> {
+        Late::new(index, self.words.clone(), self.word_vectors.clone())
+    }
+
+    /// The question's vector without names.
+    pub(crate) fn plain(&self) -> Option<&Bytes> {
+        self.plain.as_ref()
+    }
+}
+
+/// Whether a quarter of the messages of a large scope use a term.
+fn is_common(index: &ScopeIndex, term: TermNo) -> bool {
+    index.keys.len() > EXACT_MAX && 4 * index.keys.postings(term).len() > index.keys.len()
+}
+
+/// What the words of a question find in a scope: it chooses candidates, and several signals are made of it.
+pub(crate) struct WordScores {
+    pub(super) terms: Vec<Wanted>,
+    /// BM25 of each message with the one before it.
+    pub(super) with_before: Scores,
+    /// BM25 of each session.
+    pub(super) sessions: Scores,
+    /// BM25 of each reply.
+    pub(super) replies: Scores,
+}
+
+impl WordScores {
+    /// The messages that have most to do with the words, and the sessions they were said in.
+    pub(crate) fn best_keys(&self, index: &ScopeIndex, count: usize) -> Vec<DocNo> {
+        let session = |no: DocNo| self.sessions.of(index.keys.sessions[no as usize]);
+        let score = |no: &DocNo| (self.with_before.of(*no) + session(*no), *no);
+        highest(self.with_before.found().iter().map(score).collect(), count)
+    }
+
+    /// The replies that have most to do with the words.
+    pub(crate) fn best_replies(&self, count: usize) -> Vec<DocNo> {
+        highest(self.replies.found().iter().map(|no| (self.replies.of(*no), *no)).collect(), count)
+    }
+}
+
+/// The numbers of the highest scores, in no order; of equal ones the older.
+pub(crate) fn highest(mut scored: Vec<(f32, DocNo)>, count: usize) -> Vec<DocNo> {
+    if scored.len() > count && count > 0 {
+        scored.select_nth_unstable_by(count - 1, |a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+    }
+    scored.truncate(count);
+    scored.into_iter().map(|(_, no)| no).collect()
+}
+
+/// A term as the scope knows it: by the question's language, else by the same word in another.
+fn find_term(vocabulary: &Vocabulary, word: &str, stem: &str, tongue: Tongue) -> Option<TermNo> {
+    let elsewhere = || {
+        let others = Tongue::ALL.into_iter().filter(|other| *other != tongue);
+        others.filter_map(|other| vocabulary.word(word, other)).map(|word| vocabulary.term_of(word)).next()
+    };
+    vocabulary.term(stem).or_else(elsewhere)
+}
+
+/// The stems of participants' names.
+fn name_terms(index: &ScopeIndex, participants: &[u16]) -> Vec<(String, u16)> {
+    let mut names = Vec::new();
+    for speaker in participants {
+        for word in words(&index.speakers[*speaker as usize]) {
+            names.push((term(&word, Tongue::English), *speaker));
+        }
+    }
+    names
+}
