@@ -17,7 +17,7 @@ mod tongue;
 mod vocabulary;
 mod words;
 
-pub use follow::{follows_up, is_saying, points_back};
+pub use follow::{follows_up, is_saying};
 pub use names::inner_capitals;
 pub use phrase::{Phrase, Phrases};
 pub use term::term;

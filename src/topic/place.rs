@@ -4,6 +4,8 @@
 //! that several topics have says less, a name says more, one that only came up in answers half as much), by what it
 //! means, and by whether it is the current one; a new topic is scored by how much of the message is unknown.
 
+use serde::Serialize;
+
 use super::remark::{Meaning, Remark, Speaker};
 use super::sketch::{Sketch, similarity};
 use super::threshold::{Thresholds, Weights};
@@ -36,7 +38,8 @@ pub enum Placement {
 }
 
 /// Why.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Reason {
     /// There was no topic yet.
     First,

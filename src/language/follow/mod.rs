@@ -37,7 +37,7 @@ pub fn follows_up(text: &str, words: &[Word<'_>], tongue: Tongue, named: bool) -
 }
 
 /// Whether a word of the text points at something outside it: a pronoun, "for that", "the same".
-pub fn points_back(words: &[Word<'_>], tongue: Tongue) -> bool {
+fn points_back(words: &[Word<'_>], tongue: Tongue) -> bool {
     let table = Table::of(tongue);
     let inside = table.not.found(words);
     let is_free = |at: usize| !inside.iter().any(|range| range.contains(&at));
