@@ -10,6 +10,10 @@ use crate::model::embed::EmbedderId;
 const FITTED_WITH: &str = "builtin-256-1";
 const FITTED_NEAR: f32 = 0.1;
 
+/// What a new topic is given beyond the fit, which counts every mistake alike: a topic that was split can be merged
+/// again, a mixture cannot be taken apart.
+const IN_DOUBT_NEW: f32 = 0.4;
+
 /// What each sign counts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Weights {
@@ -37,7 +41,7 @@ const WITH_VECTORS: Weights = Weights {
     similar: 3.38,
     last: 2.29,
     missing: -1.07,
-    new: -0.83,
+    new: -0.83 + IN_DOUBT_NEW,
     named: 0.84,
     unknown_share: 1.82,
     unknown: 0.76,
@@ -49,7 +53,7 @@ const WITHOUT_VECTORS: Weights = Weights {
     similar: 0.0,
     last: 0.0,
     missing: -1.12,
-    new: -1.43,
+    new: -1.43 + IN_DOUBT_NEW,
     named: 0.53,
     unknown_share: 1.83,
     unknown: 0.98,
