@@ -49,6 +49,10 @@ id! {
     /// One message of a turn.
     MessageId
 }
+id! {
+    /// A thread of meaning in a user's conversations.
+    TopicId
+}
 
 impl SessionId {
     /// Reads the hyphenated form, in any case. Other spellings of UUIDs are refused, so that one
@@ -96,6 +100,13 @@ impl MessageId {
     }
 }
 
+impl TopicId {
+    /// Reads the hyphenated form.
+    pub fn parse(text: &str) -> Option<Self> {
+        hyphenated(text).map(Self)
+    }
+}
+
 fn hyphenated(text: &str) -> Option<Uuid> {
     if text.len() != uuid::fmt::Hyphenated::LENGTH {
         return None;
@@ -109,6 +120,8 @@ pub trait Ids: Send + Sync + 'static {
     fn session(&self) -> SessionId;
     /// An id for a turn opened at this time.
     fn turn(&self, at: Timestamp) -> TurnId;
+    /// An id for a topic that begins at this time.
+    fn topic(&self, at: Timestamp) -> TopicId;
 }
 
 /// Random ids, ordered by time where that helps the database.
@@ -122,6 +135,10 @@ impl Ids for RandomIds {
 
     fn turn(&self, at: Timestamp) -> TurnId {
         turn_id(at, Uuid::new_v4().as_u128() as u64)
+    }
+
+    fn topic(&self, at: Timestamp) -> TopicId {
+        TopicId(*self.turn(at).as_uuid())
     }
 }
 
@@ -144,6 +161,10 @@ impl Ids for CountedIds {
 
     fn turn(&self, at: Timestamp) -> TurnId {
         turn_id(at, self.next())
+    }
+
+    fn topic(&self, at: Timestamp) -> TopicId {
+        TopicId(*self.turn(at).as_uuid())
     }
 }
 
@@ -175,6 +196,13 @@ mod tests {
         let late = RandomIds.turn(Timestamp::from_microsecond(1_000_900).expect("a time"));
         assert_eq!(early.as_uuid().get_version_num(), 7);
         assert!(early < late);
+    }
+
+    #[test]
+    fn topic_ids_are_v7_and_come_back() {
+        let topic = RandomIds.topic(Timestamp::UNIX_EPOCH);
+        assert_eq!((topic.as_uuid().get_version_num(), TopicId::parse(&topic.to_string())), (7, Some(topic)));
+        assert_eq!(TopicId::parse("a topic"), None);
     }
 
     #[test]

@@ -52,7 +52,7 @@
 //! | spine | [`worker`], [`turn`], [`digest`], [`lifecycle`], [`review`] |
 //! | desk | [`memory`], [`recall`] |
 //! | store | [`store`] |
-//! | rooms | [`session`] |
+//! | rooms | [`topic`], [`session`] |
 //! | model | [`model`] |
 //! | ground | [`message`], [`scope`], [`clock`], [`id`], [`tokens`], [`language`], [`period`], [`meter`] |
 
@@ -75,5 +75,6 @@ pub mod scope;
 pub mod session;
 pub mod store;
 pub mod tokens;
+pub mod topic;
 pub mod turn;
 pub mod worker;

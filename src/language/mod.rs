@@ -4,16 +4,21 @@
 //! [`tongue`] chooses among the five that recall reads ([`Tongue`]), from as little as a short question.
 //!
 //! Reading order: `words` (text to words), `vocabulary` (what single words are; one table per language),
-//! `term` (a word as search knows it), `phrase` (patterns over words), `tongue`.
+//! `term` (a word as search knows it), `phrase` (patterns over words), `tongue`, `names` (what capitals show), `follow`
+//! (what leans on the question before).
 //!
 //! **Invariant:** everything here is a plain function of text; the tables are compiled in.
 
+mod follow;
+mod names;
 mod phrase;
 mod term;
 mod tongue;
 mod vocabulary;
 mod words;
 
+pub use follow::{follows_up, is_saying};
+pub use names::inner_capitals;
 pub use phrase::{Phrase, Phrases};
 pub use term::term;
 pub use tongue::{Tongue, tongue};

@@ -6,9 +6,8 @@
 
 use std::collections::HashMap;
 
-use super::marks::inner_capitals;
 use super::question::Question;
-use crate::language::{is_stop, words};
+use crate::language::{inner_capitals, is_stop, words};
 
 /// Names that are added.
 const NAMES: usize = 5;

@@ -8,9 +8,9 @@ use std::collections::HashMap;
 
 use jiff::Timestamp;
 
-use super::marks::{Marks, inner_capitals};
+use super::marks::Marks;
 use super::text::{MATCHED_BYTES_MAX, beginning, matching_text};
-use crate::language::{Tongue, is_stop, tongue, words};
+use crate::language::{Tongue, inner_capitals, is_stop, tongue, words};
 use crate::message::{Message, Role};
 use crate::session::Turn;
 

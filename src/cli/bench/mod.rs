@@ -8,6 +8,7 @@ mod recall;
 mod scene;
 mod store;
 mod table;
+mod topics;
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -32,6 +33,8 @@ enum What {
     Recall(recall::rank::RecallArgs),
     /// Whether follow-ups find what they are about.
     Followups(recall::followups::FollowupsArgs),
+    /// Whether messages find their topic.
+    Topics(topics::TopicsArgs),
     /// Learn weights for recall from chats with questions.
     Learn(recall::learn::LearnArgs),
     /// What recall costs, and how that grows.
@@ -53,6 +56,7 @@ pub(super) fn bench(args: &BenchArgs, json: bool) -> anyhow::Result<ExitCode> {
         What::Proxy(args) => runtime.block_on(proxy::run(args))?.print(json),
         What::Recall(args) => recall::print(&runtime.block_on(recall::rank::run(args))?, json)?,
         What::Followups(args) => recall::print(&runtime.block_on(recall::followups::run(args))?, json)?,
+        What::Topics(args) => recall::print(&runtime.block_on(topics::run(args))?, json)?,
         What::Learn(args) => recall::print(&runtime.block_on(recall::learn::run(args))?, json)?,
         What::RecallSpeed(args) => recall::print(&runtime.block_on(recall::speed::run(args))?, json)?,
         What::PassThrough { here, there } => {

@@ -1,12 +1,11 @@
 //! A question as search reads it: what it asks for, about whom, and about when.
 //!
-//! Reading order: the nouns here, `names` (who is named), `follow` (what leans on the question before),
-//! `table` (how a language asks; one file of patterns each).
+//! Reading order: the nouns here, `names` (who is named), `table` (how a language asks; one file of patterns
+//! each). What leans on the question before is known to `language`.
 //!
 //! **Invariant:** a plain function of the text, the participants and the clock that is handed in.
 
 mod cut;
-mod follow;
 mod names;
 mod table;
 #[cfg(test)]
@@ -18,7 +17,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use super::when::{self, MonthNamed, TimeRange};
-use crate::language::{Phrases, Tongue, Word, is_first_person, is_stop, spans, tongue, words};
+use crate::language::{Phrases, Tongue, Word, follows_up, is_first_person, is_saying, is_stop, spans, tongue, words};
 use cut::cut;
 use names::names;
 use table::Table;
@@ -119,7 +118,7 @@ pub fn read(question: &str, reading: &Reading<'_>) -> Question {
         about_user: first_person && !about_assistant,
         about_assistant,
         kind: kinds(question, &said, table),
-        follows_up: follow::follows_up(question, &said, tongue, !names.named.is_empty()),
+        follows_up: follows_up(question, &said, tongue, !names.named.is_empty()),
         named: names.named,
     }
 }
@@ -129,7 +128,7 @@ fn clean(question: &str, said: &[Word<'_>], tongue: Tongue) -> String {
     let table = Table::of(tongue);
     let phrases = table.clean.found(said);
     let is_phrase = |at: usize| phrases.iter().any(|range| range.contains(&at));
-    let is_gone = |at: &usize| is_phrase(*at) || table.clean_words.contains(&*said[*at].text);
+    let is_gone = |at: &usize| is_phrase(*at) || is_saying(&said[*at].text, tongue);
     // A phrase goes as one piece, with the apostrophes inside it.
     let of_phrases = phrases.iter().map(|range| said[range.start].at.start..said[range.end - 1].at.end);
     let of_words = (0..said.len()).filter(is_gone).map(|at| said[at].at.clone());

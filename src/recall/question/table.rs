@@ -1,6 +1,5 @@
 //! How one language asks: the patterns of its table, ready to use.
 
-use std::collections::HashSet;
 use std::sync::LazyLock;
 
 use serde::{Deserialize, Deserializer};
@@ -14,8 +13,6 @@ pub(super) struct Table {
     /// What only says that something was said.
     #[serde(deserialize_with = "phrases")]
     pub(super) clean: Phrases,
-    #[serde(deserialize_with = "words")]
-    pub(super) clean_words: HashSet<String>,
     #[serde(deserialize_with = "phrases")]
     pub(super) when: Phrases,
     #[serde(deserialize_with = "phrases")]
@@ -39,21 +36,6 @@ pub(super) struct Table {
     pub(super) you: Phrases,
     #[serde(deserialize_with = "phrases")]
     pub(super) past: Phrases,
-    pub(super) follow: Follow,
-}
-
-/// How a question leans on the one before it.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Follow {
-    #[serde(deserialize_with = "phrases")]
-    pub(super) open: Phrases,
-    #[serde(deserialize_with = "words")]
-    pub(super) asking: HashSet<String>,
-    #[serde(deserialize_with = "phrases")]
-    pub(super) points: Phrases,
-    #[serde(deserialize_with = "phrases")]
-    pub(super) not: Phrases,
 }
 
 impl Table {
@@ -75,8 +57,4 @@ impl Table {
 
 fn phrases<'de, D: Deserializer<'de>>(from: D) -> Result<Phrases, D::Error> {
     Ok(Phrases::read(&Vec::<String>::deserialize(from)?))
-}
-
-fn words<'de, D: Deserializer<'de>>(from: D) -> Result<HashSet<String>, D::Error> {
-    Ok(String::deserialize(from)?.split_whitespace().map(str::to_owned).collect())
 }

@@ -52,10 +52,6 @@ fn cleaned(question: &Question) -> String {
     question.cleaned.clone()
 }
 
-fn follows(question: &Question) -> String {
-    flags(&[(question.follows_up, "follows")])
-}
-
 #[test]
 fn what_is_asked_for() {
     check(
@@ -210,64 +206,6 @@ fn cleaning() {
     );
     check("fr", "Peux-tu me dire comment s'appelle mon chien ? = comment s'appelle mon chien?", cleaned);
     check("es", "¿Puedes decirme cómo se llama mi perro? = cómo se llama mi perro?", cleaned);
-}
-
-#[test]
-fn questions_that_lean_on_the_one_before() {
-    check(
-        "en",
-        "Which products do you have for that? = follows
-         and in winter? = follows
-         what about her brother? = follows
-         And Lisbon? = follows
-         How much does it cost? = follows
-         How much is that? = follows
-         Why? = follows
-         And how expensive? = follows
-         When did she move? = follows
-         What else? = follows
-         Is the first one better? = follows
-         Where do I live? = -
-         Who am I? = -
-         When did Ann move? = -
-         And where does Ann live? = -
-         Did I say that I like tea? = -
-         What did Ann say about her brother? = -
-         What did my sister say about her dog? = -
-         What did I do this week? = -
-         What time is it? = -
-         How long does it take to boil an egg? = -
-         How do I clean the filter of that old coffee machine from Italy? = -
-         How many kinds of tea are there? = -
-         Is green tea the same as white tea? = -
-         Did he win any prizes for his work? = follows
-         What is the capital of France? = -",
-        follows,
-    );
-    check(
-        "nl",
-        "Welke producten heb je daarvoor? = follows
-         En hoe duur is dat? = follows
-         en in de winter? = follows
-         En Amsterdam? = follows
-         Hoeveel kost het? = follows
-         Wanneer is hij verhuisd? = follows
-         Waarom? = follows
-         Waar woon ik? = -
-         Wie ben ik? = -
-         Wat is de naam van mijn hond? = -
-         Hoe lang is mijn haar? = -
-         Wat zei Anna over haar broer? = -
-         Wat deed ik deze week? = -",
-        follows,
-    );
-    check(
-        "de",
-        "Welche Produkte hast du dafür? = follows\nUnd im Winter? = follows\nWas kostet das? = follows\nWo wohne ich? = -\nWie heißt mein Hund? = -",
-        follows,
-    );
-    check("fr", "Et en hiver ? = follows\nCombien coûte cela ? = follows\nOù est-ce que j'habite ? = -", follows);
-    check("es", "¿Y en invierno? = follows\n¿Cuánto cuesta eso? = follows\n¿Dónde vivo? = -", follows);
 }
 
 #[test]

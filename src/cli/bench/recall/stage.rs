@@ -212,7 +212,8 @@ fn added(said: &Said) -> AddedMessage {
     AddedMessage { message: Message { name: said.name.clone(), ..message }, dated: said.at.is_some() }
 }
 
-async fn embedder(args: &VectorArgs) -> anyhow::Result<Arc<dyn Embedder>> {
+/// The embedder that the flags name.
+pub(crate) async fn embedder(args: &VectorArgs) -> anyhow::Result<Arc<dyn Embedder>> {
     if args.embedder == "builtin" {
         return Ok(Arc::new(embed::Builtin::default()));
     }

@@ -32,6 +32,10 @@ pub const TEXT_BYTES_MAX: usize = 32 * 1024;
 /// A text whose words sum up to less is read as another language than English.
 const ENGLISH_SCORE_MIN: i32 = -32;
 
+/// Rows of signs and single letters before the first English word, and of words that are everywhere.
+const SIGN_ROWS: f32 = 900.0;
+const COMMON_ROWS: f32 = 100.0;
+
 /// How many texts are embedded before others get their turn on the thread.
 const TEXTS_IN_A_ROW_MAX: usize = 32;
 
@@ -120,6 +124,22 @@ impl StaticTable {
             return None;
         }
         Some(1.0 / (square as f32).sqrt())
+    }
+
+    /// How rare a lower-case word is, from 0 (in every text) to 1 (unknown: mostly a name).
+    ///
+    /// The English words are in the order of how common they are. The other languages follow each other, so a word
+    /// that only they know is taken to be in the middle.
+    pub fn rarity(&self, word: &str) -> f32 {
+        let found = self.index.find(word.as_bytes());
+        match (found.english, found.other) {
+            (Some(row), _) => {
+                let steps = |row: f32| ((row - SIGN_ROWS) / COMMON_ROWS).max(1.0).ln();
+                steps(row as f32) / steps(self.layout.english_rows() as f32)
+            }
+            (None, Some(_)) => 0.5,
+            (None, None) => 1.0,
+        }
     }
 
     /// Whether a text is read as English. Short texts in doubt are.

@@ -195,3 +195,11 @@ fn the_bytes_of_a_word_are_its_vector() {
     }
     assert_eq!(table.word_bytes("\u{1f600}", true, 128, &mut Vec::new()), None);
 }
+
+#[test]
+fn rare_words_are_told_from_common_ones() {
+    let table = StaticTable::shared();
+    let rarity = ["the", "album", "harness", "zyzzogeton"].map(|word| table.rarity(word));
+    assert!(rarity.is_sorted() && rarity[0] < 0.1 && rarity[3] == 1.0, "{rarity:?}");
+    assert_eq!(table.rarity("schilderij"), 0.5, "a word of another language");
+}

@@ -1,0 +1,279 @@
+//! What is kept of a topic to know what belongs to it: the words used in it and the sum of what its messages mean.
+//!
+//! A sketch grows with each message, is bounded, and can be made again from the messages at any time.
+
+use super::remark::{Meaning, Remark, RemarkWord, Speaker};
+use crate::model::embed::EmbedderId;
+
+/// Words that are kept. Beyond them the least used go.
+pub(super) const WORDS_MAX: usize = 512;
+
+/// Words of an answer that are taken in. A long answer touches on everything; its beginning answers the question.
+const ANSWER_WORDS_MAX: usize = 64;
+
+/// Weights are kept in steps of a hundredth.
+const WEIGHT_STEPS: f32 = 100.0;
+
+/// What is kept of a topic.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Sketch {
+    /// In the order of their stems.
+    pub(super) words: Vec<SketchWord>,
+    pub(super) meaning: Option<Sums>,
+    pub(super) messages: u32,
+}
+
+/// A word that was used in a topic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct SketchWord {
+    pub(super) stem: u64,
+    /// What it was worth at most, in hundredths.
+    pub(super) weight: u8,
+    /// In how many of the user's messages.
+    pub(super) asked: u16,
+    /// In how many answers.
+    pub(super) answered: u16,
+    /// The message that used it last.
+    pub(super) last: u32,
+}
+
+impl SketchWord {
+    fn weight(self) -> f32 {
+        f32::from(self.weight) / WEIGHT_STEPS
+    }
+
+    /// Words with less of it are the first to go.
+    fn worth(self) -> (u32, u8, u32) {
+        (2 * u32::from(self.asked) + u32::from(self.answered), self.weight, self.last)
+    }
+}
+
+/// Sums of vectors, all by one embedder.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Sums {
+    pub(super) by: EmbedderId,
+    /// Of all messages.
+    pub(super) all: Vec<f32>,
+    /// Of the last message of the user and what was answered.
+    pub(super) last: Vec<f32>,
+}
+
+impl Sketch {
+    /// How many messages were taken in.
+    pub fn messages(&self) -> u32 {
+        self.messages
+    }
+
+    /// Takes a message in.
+    pub fn take_in(&mut self, remark: &Remark, speaker: Speaker) {
+        self.messages = self.messages.saturating_add(1);
+        let words_max = if speaker == Speaker::User { usize::MAX } else { ANSWER_WORDS_MAX };
+        for word in remark.words.iter().take(words_max) {
+            self.note(word, speaker);
+        }
+        self.keep_the_most_used();
+        self.add_meaning(remark.meaning.as_ref(), speaker);
+    }
+
+    /// What two topics are together. What `later` said last was said last.
+    pub fn merge(earlier: &Sketch, later: &Sketch) -> Sketch {
+        let mut merged = earlier.clone();
+        merged.messages = earlier.messages.saturating_add(later.messages);
+        for word in &later.words {
+            merged.note_again(*word, earlier.messages);
+        }
+        merged.keep_the_most_used();
+        merged.meaning = Sums::merge(earlier.meaning.as_ref(), later.meaning.as_ref());
+        merged
+    }
+
+    /// Whether the user, or else only an answer, used a word here.
+    pub(super) fn used(&self, stem: u64) -> Option<Speaker> {
+        let at = self.words.binary_search_by_key(&stem, |word| word.stem).ok()?;
+        Some(if self.words[at].asked > 0 { Speaker::User } else { Speaker::Assistant })
+    }
+
+    /// Words of the user with what they are worth.
+    pub(super) fn asked(&self) -> impl Iterator<Item = (u64, f32)> {
+        let asked = self.words.iter().filter(|word| word.asked > 0);
+        asked.map(|word| (word.stem, word.weight() * (1.0 + f32::from(word.asked)).ln()))
+    }
+
+    fn note(&mut self, word: &RemarkWord, speaker: Speaker) {
+        let weight = (word.weight * WEIGHT_STEPS) as u8;
+        let (asked, answered) = if speaker == Speaker::User { (1, 0) } else { (0, 1) };
+        self.note_again(SketchWord { stem: word.stem, weight, asked, answered, last: self.messages }, 0);
+    }
+
+    /// Adds uses of a word that was last used so many messages later than it says.
+    fn note_again(&mut self, word: SketchWord, later: u32) {
+        let last = word.last.saturating_add(later);
+        match self.words.binary_search_by_key(&word.stem, |known| known.stem) {
+            Ok(at) => {
+                let known = &mut self.words[at];
+                known.weight = known.weight.max(word.weight);
+                known.asked = known.asked.saturating_add(word.asked);
+                known.answered = known.answered.saturating_add(word.answered);
+                known.last = known.last.max(last);
+            }
+            Err(at) => self.words.insert(at, SketchWord { last, ..word }),
+        }
+    }
+
+    fn keep_the_most_used(&mut self) {
+        if self.words.len() <= WORDS_MAX {
+            return;
+        }
+        self.words.sort_unstable_by_key(|word| std::cmp::Reverse((word.worth(), word.stem)));
+        self.words.truncate(WORDS_MAX);
+        self.words.sort_unstable_by_key(|word| word.stem);
+    }
+
+    fn add_meaning(&mut self, meaning: Option<&Meaning>, speaker: Speaker) {
+        match (&mut self.meaning, meaning) {
+            (Some(sums), Some(meaning)) if sums.is_by(meaning) => sums.add(meaning, speaker),
+            // Another embedder's sum cannot be added to: it begins anew.
+            (sums, Some(meaning)) => *sums = Some(Sums::begin(meaning)),
+            // What has no vector is not what was meant before.
+            (Some(sums), None) if speaker == Speaker::User => sums.last.fill(0.0),
+            (_, None) => {}
+        }
+    }
+}
+
+impl Sums {
+    fn begin(meaning: &Meaning) -> Self {
+        Self { by: meaning.by.clone(), all: meaning.vector.to_vec(), last: meaning.vector.to_vec() }
+    }
+
+    pub(super) fn is_by(&self, meaning: &Meaning) -> bool {
+        self.by == meaning.by && self.all.len() == meaning.vector.len()
+    }
+
+    fn add(&mut self, meaning: &Meaning, speaker: Speaker) {
+        if speaker == Speaker::User {
+            self.last.fill(0.0);
+        }
+        add(&mut self.all, &meaning.vector);
+        add(&mut self.last, &meaning.vector);
+    }
+
+    fn merge(earlier: Option<&Sums>, later: Option<&Sums>) -> Option<Sums> {
+        let mut merged = later.or(earlier)?.clone();
+        if let (Some(earlier), Some(_)) = (earlier, later)
+            && earlier.by == merged.by
+            && earlier.all.len() == merged.all.len()
+        {
+            add(&mut merged.all, &earlier.all);
+        }
+        Some(merged)
+    }
+}
+
+fn add(sum: &mut [f32], vector: &[f32]) {
+    for (sum, value) in sum.iter_mut().zip(vector) {
+        *sum += value;
+    }
+}
+
+/// How much two vectors point in the same direction; zero when one of them says nothing.
+pub(super) fn similarity(a: &[f32], b: &[f32]) -> f32 {
+    let (mut product, mut a_square, mut b_square) = (0.0_f32, 0.0_f32, 0.0_f32);
+    for (a, b) in a.iter().zip(b) {
+        product += a * b;
+        a_square += a * a;
+        b_square += b * b;
+    }
+    let similarity = product / (a_square.sqrt() * b_square.sqrt());
+    if similarity.is_finite() { similarity.clamp(-1.0, 1.0) } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::language::Tongue;
+
+    fn remark(text: &str, vector: Option<&[f32]>) -> Remark {
+        let meaning = vector.map(|vector| Meaning::new(EmbedderId::new("test"), vector));
+        Remark::read(text, Tongue::English).meaning(meaning)
+    }
+
+    fn stem(text: &str) -> u64 {
+        remark(text, None).words[0].stem
+    }
+
+    fn sketch(said: &[(&str, Option<&[f32]>, Speaker)]) -> Sketch {
+        let mut sketch = Sketch::default();
+        for (text, vector, speaker) in said {
+            sketch.take_in(&remark(text, *vector), *speaker);
+        }
+        sketch
+    }
+
+    #[test]
+    fn words_know_who_used_them() {
+        let sketch = sketch(&[
+            ("Which paint for the shed?", None, Speaker::User),
+            ("Linseed paint lasts long.", None, Speaker::Assistant),
+        ]);
+        assert_eq!(sketch.used(stem("painting")), Some(Speaker::User));
+        assert_eq!(sketch.used(stem("linseed")), Some(Speaker::Assistant));
+        assert_eq!((sketch.used(stem("roof")), sketch.messages()), (None, 2));
+    }
+
+    #[test]
+    fn meanings_add_up_and_the_last_exchange_is_apart() {
+        let said: [(&str, Option<&[f32]>, Speaker); 3] = [
+            ("one", Some(&[1.0, 0.0]), Speaker::User),
+            ("two", Some(&[0.0, 1.0]), Speaker::User),
+            ("three", Some(&[0.0, 2.0]), Speaker::Assistant),
+        ];
+        let sums = sketch(&said).meaning.expect("vectors");
+        assert_eq!((sums.all, sums.last), (vec![1.0, 3.0], vec![0.0, 3.0]));
+        let silent = sketch(&[said[0], ("four", None, Speaker::User)]).meaning.expect("vectors");
+        assert_eq!((silent.all, silent.last), (vec![1.0, 0.0], vec![0.0, 0.0]));
+    }
+
+    #[test]
+    fn another_embedder_begins_anew() {
+        let mut sketch = sketch(&[("one", Some(&[1.0, 0.0]), Speaker::User)]);
+        let other = Meaning::new(EmbedderId::new("other"), vec![0.0, 0.0, 5.0]);
+        sketch.take_in(&remark("two", None).meaning(Some(other)), Speaker::User);
+        assert_eq!(sketch.meaning.expect("vectors").all, [0.0, 0.0, 5.0]);
+    }
+
+    #[test]
+    fn at_the_bound_the_least_used_words_go() {
+        let mut sketch = sketch(&[("harness harness", None, Speaker::User), ("harness", None, Speaker::User)]);
+        for n in 0..2 * WORDS_MAX {
+            sketch.take_in(&remark(&format!("word{n}"), None), Speaker::User);
+        }
+        assert_eq!(sketch.words.len(), WORDS_MAX);
+        assert!(sketch.used(stem("harness")).is_some() && sketch.used(stem("word0")).is_none());
+    }
+
+    #[test]
+    fn of_a_long_answer_the_beginning_is_taken_in() {
+        let answer: String = (0..500).map(|n| format!("thing{n} ")).collect();
+        assert_eq!(sketch(&[(&answer, None, Speaker::Assistant)]).words.len(), ANSWER_WORDS_MAX);
+    }
+
+    #[test]
+    fn two_become_one() {
+        let (a, b) = (
+            ("paint the shed", Some(&[1.0, 0.0][..]), Speaker::User),
+            ("paint the fence", Some(&[0.0, 1.0][..]), Speaker::User),
+        );
+        assert_eq!(Sketch::merge(&sketch(&[a]), &sketch(&[b])), sketch(&[a, b]));
+        assert_eq!(Sketch::merge(&Sketch::default(), &sketch(&[a])), sketch(&[a]));
+    }
+
+    proptest! {
+        #[test]
+        fn similarity_is_finite(a in prop::collection::vec(any::<f32>(), 0..8), b in prop::collection::vec(any::<f32>(), 0..8)) {
+            prop_assert!((-1.0..=1.0).contains(&similarity(&a, &b)));
+        }
+    }
+}
