@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::task::JoinHandle;
 use tracing::warn;
 
 use super::assemble::ReadTurns;
@@ -22,7 +23,7 @@ use crate::meter::Meters;
 use crate::model::embed::Embedder;
 use crate::scope::Scope;
 use crate::session::Turn;
-use crate::store::{ChangeMark, Changes, RecallEntry, RecallKept, Store, StoreError};
+use crate::store::{ChangeMark, Changes, RecallCursor, RecallEntry, RecallKept, RecallPage, Store, StoreError};
 
 /// What recall is made of.
 #[derive(Clone)]
@@ -141,6 +142,15 @@ impl Recall {
         Ok(shelf.read(|index| (index.bytes(), index.keys.len() + index.replies.len())))
     }
 
+    /// Takes in what was just written, so that the next question need not. Only for a scope that is in memory anyway.
+    pub fn take_in(self: &Arc<Self>, scope: &Scope) {
+        if self.cache.holds(scope) {
+            let (desk, scope) = (Arc::clone(self), scope.clone());
+            // What fails here is tried again by the next question, which reports it.
+            tokio::spawn(async move { desk.caught_up(&scope).await.map(drop) });
+        }
+    }
+
     /// Lets a scope's index go; the next question loads it anew.
     pub fn let_go(&self, scope: &Scope) {
         self.cache.drop_scope(scope);
@@ -216,23 +226,25 @@ impl Recall {
 
     /// Reads a whole scope. One that is larger than all memory for indexes keeps its newest turns.
     async fn load(&self, scope: &Scope) -> Result<ScopeIndex, RecallError> {
-        let mut turns = Vec::new();
-        let mut after = None;
-        loop {
-            let embedder = self.parts.embedder.id().as_str();
-            let page = self.parts.store.recall_entries(scope, embedder, after, PAGE).await?;
-            self.parts.meters.rows_damaged.many(page.damaged);
-            turns.extend(page.entries.into_iter().map(|entry| Change::Put(self.indexed(entry))));
-            after = page.next;
-            if after.is_none() {
-                break;
-            }
-        }
         let mut index = ScopeIndex::new(self.parts.embedder.dimensions());
-        index.apply(turns);
+        let mut page = Some(self.read_page(scope, None));
+        while let Some(read) = page {
+            let read = read.await.map_err(|_| RecallError::Interrupted)??;
+            // The next page is read while this one is taken in.
+            page = read.next.map(|after| self.read_page(scope, Some(after)));
+            self.parts.meters.rows_damaged.many(read.damaged);
+            index.apply(read.entries.into_iter().map(|entry| Change::Put(self.indexed(entry))).collect());
+        }
         index.shrink();
         while index.bytes() > self.settings.index_bytes_max && index.forget_oldest() {}
         Ok(index)
+    }
+
+    /// Begins to read a page of a scope.
+    fn read_page(&self, scope: &Scope, after: Option<RecallCursor>) -> JoinHandle<Result<RecallPage, StoreError>> {
+        let (store, scope) = (Arc::clone(&self.parts.store), scope.clone());
+        let embedder = self.parts.embedder.id().as_str().to_owned();
+        tokio::spawn(async move { store.recall_entries(&scope, &embedder, after, PAGE).await })
     }
 
     /// An entry as the index takes it in: from its row, or from the turn itself while there is none.

@@ -110,12 +110,15 @@ impl StaticTable {
                 into.extend(bytes[..dimensions].iter().map(|byte| byte.cast_signed().max(-127)));
             }
             _ => {
-                let vector = self.sum(&rows).into_vector();
-                let largest = vector[..dimensions].iter().fold(0.0_f32, |largest, value| largest.max(value.abs()));
+                let sum = self.sum(&rows).into_sum();
+                let largest = sum[..dimensions].iter().fold(0.0_f32, |largest, value| largest.max(value.abs()));
                 if largest == 0.0 {
                     return None;
                 }
-                into.extend(vector[..dimensions].iter().map(|value| (value / largest * 127.0).round() as i8));
+                // Rounded by hand: `round` is a call for each value.
+                let step = 127.0 / largest;
+                let rounded = |value: &f32| (value * step + 0.5_f32.copysign(*value)) as i32 as i8;
+                into.extend(sum[..dimensions].iter().map(rounded));
             }
         }
         let square: i32 = into[start..].iter().map(|byte| i32::from(*byte) * i32::from(*byte)).sum();
