@@ -6,12 +6,12 @@
 //! Reading order: `chats` (files in), `score` and `sheet` (numbers out), `stage` (a memory to measure with), then the
 //! commands `rank`, `learn`, `followups` and `speed`.
 
-mod chats;
+pub(super) mod chats;
 pub(super) mod followups;
 pub(super) mod learn;
 pub(super) mod rank;
 mod score;
-mod sheet;
+pub(super) mod sheet;
 pub(super) mod speed;
 mod stage;
 
@@ -23,14 +23,14 @@ use indicatif::{ProgressBar, ProgressStyle};
 use super::table::machine;
 
 /// A bar for work that takes a while.
-fn progress(doing: &str, things: &str, count: usize) -> anyhow::Result<ProgressBar> {
+pub(super) fn progress(doing: &str, things: &str, count: usize) -> anyhow::Result<ProgressBar> {
     let template = format!("{doing} {{bar:40}} {{human_pos}} of {{human_len}} {things}, {{eta}} left");
     let style = ProgressStyle::with_template(&template).context("a template of ours")?;
     Ok(ProgressBar::new(count as u64).with_style(style))
 }
 
 /// What a table is about, and where it was measured.
-fn title(what: &str, how: &str) -> String {
+pub(super) fn title(what: &str, how: &str) -> String {
     format!("{what}: {how} ({})", machine())
 }
 
