@@ -112,19 +112,42 @@ impl Recall {
         let shelf = self.caught_up(scope).await?;
         let plan = self.plan(scope, &shelf, ask).await?;
         let vectors = self.vectors_of(&plan).await;
+        for _ in 1..SEARCHES_MAX {
+            if let Some(recalled) = self.search(scope, &shelf, ask, &plan, &vectors, false).await? {
+                return Ok(recalled);
+            }
+        }
+        Ok(self.search(scope, &shelf, ask, &plan, &vectors, true).await?.unwrap_or_default())
+    }
+
+    /// Searches, reads what was found, and packs it. `None` when the index lost or moved messages while they were read,
+    /// unless that is to be put up with.
+    async fn search(
+        &self,
+        scope: &Scope,
+        shelf: &Shelf,
+        ask: &Ask,
+        plan: &Plan,
+        vectors: &QuestionVectors,
+        whatever_happens: bool,
+    ) -> Result<Option<Recalled>, RecallError> {
         let ranked_max = if ask.ranked_max == 0 { RANKED } else { ask.ranked_max };
         let weights = self.parts.weights.of(plan.profile, vectors.plain.is_some());
         let near = self.parts.embedder.near();
         let (asked, found, instance) = shelf.read(|index| {
-            let asked = plan.asked(index, &vectors);
+            let asked = plan.asked(index, vectors);
             let found = search(index, &asked, weights, plan.within, ranked_max, near);
             (asked, found, index.instance())
         });
-        let read = self.turns_of(scope, &shelf, &found, ask).await?;
+        let read = self.turns_of(scope, shelf, &found, ask).await?;
         Ok(shelf.read(|index| {
-            // The numbers of words are those of one instance; a scope that was loaded anew meanwhile has others.
-            let asked = if index.instance() == instance { asked } else { plan.asked(index, &vectors) };
-            assemble::assemble(index, ask, &plan, &asked, found, &read, &self.counted)
+            // The numbers of messages and words are those of the index that was searched.
+            let same = index.instance() == instance;
+            if !whatever_happens && !(same && assemble::all_in_place(index, &found)) {
+                return None;
+            }
+            let asked = if same { asked } else { plan.asked(index, vectors) };
+            Some(assemble::assemble(index, ask, plan, &asked, found, &read, &self.counted))
         }))
     }
 
@@ -342,5 +365,7 @@ impl Recall {
 
 /// Messages of the running conversation, with their replies, that tell what a follow-up refers to.
 const RUNNING_TURNS: usize = 16;
+/// How often a scope is searched that changes while what was found is read.
+const SEARCHES_MAX: usize = 3;
 /// A scope that changes faster than it is loaded is answered as of its last load.
 const LOADS_MAX: usize = 3;
