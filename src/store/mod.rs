@@ -15,6 +15,7 @@ mod recall;
 pub mod sqlite;
 mod waiting;
 
+pub use archive::Archive;
 pub use page::{Page, PageRequest};
 pub use recall::{
     ChangeMark, Changes, DerivedRow, DueTurn, RecallCursor, RecallEntry, RecallKept, RecallPage, Stamp,
@@ -41,6 +42,9 @@ pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>>
 
 /// Where conversations are kept.
 pub trait Store: Send + Sync + 'static {
+    /// Old text, in blocks.
+    fn archive(&self) -> &dyn Archive;
+
     /// Makes a session; if it exists already it is answered as it is.
     fn create_session(&self, scope: &Scope, id: SessionId, seed: SessionSeed) -> StoreFuture<'_, Session>;
 

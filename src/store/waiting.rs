@@ -11,7 +11,7 @@ use tracing::{info, warn};
 
 use super::check;
 use super::{
-    ChangeMark, Changes, DerivedRow, DueTurn, Expired, Expiry, HistoryMatch, Kept, Opened, Page, PageRequest,
+    Archive, ChangeMark, Changes, DerivedRow, DueTurn, Expired, Expiry, HistoryMatch, Kept, Opened, Page, PageRequest,
     RecallCursor, RecallPage, Recent, Revised, Stats, Store, StoreError, StoreFuture, TRACE_BYTES_MAX, Todo, Trail,
 };
 use crate::clock::Clock;
@@ -318,6 +318,10 @@ impl<S: Store> Waiting<S> {
 }
 
 impl<S: Store> Store for Waiting<S> {
+    fn archive(&self) -> &dyn Archive {
+        self.inner.archive()
+    }
+
     fn open_turn(&self, scope: &Scope, turn: OpenTurn) -> StoreFuture<'_, Opened> {
         let scope = scope.clone();
         Box::pin(async move {
