@@ -143,7 +143,8 @@ impl Recall {
         Ok(shelf.read(|index| {
             // The numbers of messages and words are those of the index that was searched.
             let same = index.instance() == instance;
-            if !whatever_happens && !(same && assemble::all_in_place(index, &found)) {
+            let in_place = same && assemble::all_in_place(index, &found);
+            if !in_place && !whatever_happens {
                 return None;
             }
             let asked = if same { asked } else { plan.asked(index, vectors) };

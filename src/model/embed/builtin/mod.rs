@@ -100,10 +100,15 @@ impl StaticTable {
     }
 
     /// The first dimensions of a word's vector in bytes, appended to `into`; answers what a byte is worth so that their
-    /// length is one, or `None` when the word is unknown. A word with an English row of its own is copied, not computed.
+    /// length is one. `None` for a word without a row of its own: that is a name, a number or a code, near to nothing but
+    /// itself, however much its pieces look like those of another. One with an English row is copied, not computed.
     pub(crate) fn word_bytes(&self, word: &str, english: bool, dimensions: usize, into: &mut Vec<i8>) -> Option<f32> {
+        let found = self.index.find(word.as_bytes());
+        if found == Found::default() {
+            return None;
+        }
         let mut rows = Vec::new();
-        self.add_rows(word, self.index.find(word.as_bytes()), english, &mut rows);
+        self.add_rows(word, found, english, &mut rows);
         let start = into.len();
         match (rows.as_slice(), rows.first().map(|row| self.layout.row(*row))) {
             ([_], Some(layout::Row::English(bytes))) => {
