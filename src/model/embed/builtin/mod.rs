@@ -36,6 +36,9 @@ const ENGLISH_SCORE_MIN: i32 = -32;
 const SIGN_ROWS: f32 = 900.0;
 const COMMON_ROWS: f32 = 100.0;
 
+/// How long the vector of a word is that is known by its pieces only.
+const OF_PIECES: f32 = 0.8;
+
 /// How many texts are embedded before others get their turn on the thread.
 const TEXTS_IN_A_ROW_MAX: usize = 32;
 
@@ -100,13 +103,12 @@ impl StaticTable {
     }
 
     /// The first dimensions of a word's vector in bytes, appended to `into`; answers what a byte is worth so that their
-    /// length is one. `None` for a word without a row of its own: that is a name, a number or a code, near to nothing but
-    /// itself, however much its pieces look like those of another. One with an English row is copied, not computed.
+    /// length is one, or `None` when nothing is known of the word. A word without a row of its own is often a name or a
+    /// code, which is less near to others than its pieces look: its vector is shorter. One with an English row is copied,
+    /// not computed.
     pub(crate) fn word_bytes(&self, word: &str, english: bool, dimensions: usize, into: &mut Vec<i8>) -> Option<f32> {
         let found = self.index.find(word.as_bytes());
-        if found == Found::default() {
-            return None;
-        }
+        let sure = if found == Found::default() { OF_PIECES } else { 1.0 };
         let mut rows = Vec::new();
         self.add_rows(word, found, english, &mut rows);
         let start = into.len();
@@ -131,7 +133,7 @@ impl StaticTable {
             into.truncate(start);
             return None;
         }
-        Some(1.0 / (square as f32).sqrt())
+        Some(sure / (square as f32).sqrt())
     }
 
     /// How rare a lower-case word is, from 0 (in every text) to 1 (unknown: mostly a name).
