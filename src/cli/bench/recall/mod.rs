@@ -6,7 +6,7 @@
 //! Reading order: `chats` (files in), `score` and `sheet` (numbers out), `stage` (a memory to measure with), then the
 //! commands `rank`, `learn`, `followups` and `speed`.
 
-mod chats;
+pub(super) mod chats;
 pub(super) mod followups;
 pub(super) mod learn;
 pub(super) mod rank;
@@ -23,7 +23,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use super::table::machine;
 
 /// A bar for work that takes a while.
-fn progress(doing: &str, things: &str, count: usize) -> anyhow::Result<ProgressBar> {
+pub(super) fn progress(doing: &str, things: &str, count: usize) -> anyhow::Result<ProgressBar> {
     let template = format!("{doing} {{bar:40}} {{human_pos}} of {{human_len}} {things}, {{eta}} left");
     let style = ProgressStyle::with_template(&template).context("a template of ours")?;
     Ok(ProgressBar::new(count as u64).with_style(style))
