@@ -4,15 +4,14 @@
 usage: make_archive_dictionary.py OUT [--bytes N]
 
 Needs the `zstd` command. Everything it reads is our own text from this repository: the chats in bench/chats (but for
-two, which `recalld bench archive` measures with), the phrases in archive_phrases in five languages, tool calls as
-stored beside a turn, and the documentation.
+two, which `recalld bench archive` measures with), and archive_phrases: what people and assistants say in five languages,
+and tool calls as they are stored beside a turn. Documentation was tried too and made chats larger.
 
 A dictionary that was released never changes: blocks name it by its number and cannot be read without it. A better one
 gets the next number and a line in src/store/archive/dictionary.rs.
 """
 import argparse
 import json
-import re
 import subprocess
 import tempfile
 from pathlib import Path
@@ -47,19 +46,13 @@ def phrase_texts():
                 yield "".join(turned[at:at + BLOCK_MESSAGES])
 
 
-def page_texts():
-    """Documentation, a section at a time: people talk about software too."""
-    for path in [HOME / "README.md", *sorted((HOME / "docs").glob("*.md"))]:
-        yield from re.split(r"\n(?=#)", path.read_text())
-
-
 def train(out, size, texts):
     """Runs zstd's trainer over the texts, each a file of its own."""
     with tempfile.TemporaryDirectory() as folder:
         for number, text in enumerate(texts):
             Path(folder, f"{number:05}").write_text(text)
         subprocess.run(
-            ["zstd", "-q", "-f", "-T1", "-r", folder, "--train-fastcover=d=8,steps=40,accel=1", "-19",
+            ["zstd", "-q", "-f", "-T1", "-r", folder, "--train-fastcover=d=6,k=200,f=20,accel=1", "-19",
              f"--maxdict={size}", "--dictID=1", "-o", str(out)], check=True)
 
 
@@ -69,7 +62,7 @@ def main():
     parser.add_argument("out", type=Path)
     parser.add_argument("--bytes", type=int, default=65536)
     args = parser.parse_args()
-    train(args.out, args.bytes, [*chat_texts(), *phrase_texts(), *page_texts()])
+    train(args.out, args.bytes, [*chat_texts(), *phrase_texts()])
     print(f"{args.out}: {args.out.stat().st_size} bytes")
 
 

@@ -7,6 +7,7 @@ mod proxy;
 mod recall;
 mod scene;
 mod store;
+mod summaries;
 mod table;
 
 use std::net::SocketAddr;
@@ -38,6 +39,8 @@ enum What {
     RecallSpeed(recall::speed::SpeedArgs),
     /// Archived turns beside gzip and base64: bytes and speed.
     Archive(archive::ArchiveArgs),
+    /// What of the answers survives in summaries of a twentieth.
+    Summaries(summaries::SummariesArgs),
     /// The bare pass-through that `proxy` is measured beside, in a process of its own.
     #[command(hide = true)]
     PassThrough {
@@ -58,6 +61,7 @@ pub(super) fn bench(args: &BenchArgs, json: bool) -> anyhow::Result<ExitCode> {
         What::Learn(args) => recall::print(&runtime.block_on(recall::learn::run(args))?, json)?,
         What::RecallSpeed(args) => recall::print(&runtime.block_on(recall::speed::run(args))?, json)?,
         What::Archive(args) => archive::run(args)?.print(json),
+        What::Summaries(args) => recall::print(&summaries::run(args)?, json)?,
         What::PassThrough { here, there } => {
             runtime.block_on(scene::serve_on(*here, scene::pass_through(*there)))?;
         }

@@ -11,7 +11,7 @@ pub(super) mod followups;
 pub(super) mod learn;
 pub(super) mod rank;
 mod score;
-mod sheet;
+pub(super) mod sheet;
 pub(super) mod speed;
 mod stage;
 
@@ -30,7 +30,7 @@ pub(super) fn progress(doing: &str, things: &str, count: usize) -> anyhow::Resul
 }
 
 /// What a table is about, and where it was measured.
-fn title(what: &str, how: &str) -> String {
+pub(super) fn title(what: &str, how: &str) -> String {
     format!("{what}: {how} ({})", machine())
 }
 

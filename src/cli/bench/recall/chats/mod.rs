@@ -42,7 +42,7 @@ pub(crate) struct Said {
 
 impl Said {
     /// Who said it, as a transcript would show it.
-    fn speaker(&self) -> &str {
+    pub(crate) fn speaker(&self) -> &str {
         self.name.as_deref().unwrap_or(self.role.as_str())
     }
 
