@@ -17,6 +17,8 @@ const NEW_SHARE_MIN: f64 = 0.4;
 const NEW_WORTH_MIN: f64 = 1.5;
 /// How much length counts against a sentence: at 1 short ones always win.
 const LENGTH_POWER: f64 = 0.8;
+/// About what naming its speaker adds to a sentence.
+const LINE_BYTES: usize = 8;
 /// What a line needs beside its speaker and its words: the colon and the line's end.
 const LINE_TOKENS: usize = 2;
 
@@ -31,8 +33,6 @@ struct Choice<'a> {
     stretch: &'a [Said<'a>],
     candidates: &'a Candidates,
     tokens_max: usize,
-    /// What each speaker's name costs.
-    names: Vec<usize>,
     stated: HashSet<u32>,
     /// Chosen candidates in the order they were said, by sentence, each with what it was worth when it was chosen.
     chosen: BTreeMap<usize, (usize, f64)>,
@@ -47,9 +47,7 @@ struct Offer {
 
 impl<'a> Choice<'a> {
     fn new(stretch: &'a [Said<'a>], candidates: &'a Candidates, tokens_max: usize) -> Self {
-        let names = stretch.iter().map(|said| tokens::count(&speaker(said.speaker)) + LINE_TOKENS).collect();
-        let (stated, chosen) = (HashSet::new(), BTreeMap::new());
-        Self { stretch, candidates, tokens_max, names, stated, chosen, tokens: 0 }
+        Self { stretch, candidates, tokens_max, stated: HashSet::new(), chosen: BTreeMap::new(), tokens: 0 }
     }
 
     fn take_best(&mut self) {
@@ -62,17 +60,25 @@ impl<'a> Choice<'a> {
             }
             if heap.peek().is_some_and(|next| worth < next.worth) {
                 heap.push(Offer { worth, ..best });
-            } else if self.tokens + self.cost(best.candidate) <= self.tokens_max {
+                continue;
+            }
+            let tokens = self.tokens + self.cost(best.candidate);
+            if tokens <= self.tokens_max {
+                self.tokens = tokens;
                 self.take(best.candidate, worth);
             }
         }
     }
 
-    /// What a candidate would add, by its length.
+    /// What a candidate would add, by its length. Bytes will do here: tokens are counted of those that are about to be taken.
     fn worth(&self, candidate: usize) -> f64 {
         let candidate = &self.candidates.all[candidate];
-        let length = (candidate.tokens + self.names[candidate.said] / 2).max(1) as f64;
+        let length = (candidate.piece.at.len() + LINE_BYTES) as f64;
         candidate.factor * self.new_in(candidate) / length.powf(LENGTH_POWER)
+    }
+
+    fn text(&self, candidate: &Candidate) -> &'a str {
+        &self.stretch[candidate.said].text[candidate.piece.at.clone()]
     }
 
     fn new_in(&self, candidate: &Candidate) -> f64 {
@@ -100,9 +106,16 @@ impl<'a> Choice<'a> {
         let splits = before.zip(after).is_some_and(|(before, after)| self.in_one_line(before, after));
         let name = match same(before) || same(after) {
             true => 1,
-            false => self.names[candidate.said] + before.filter(|_| splits).map_or(0, |before| self.names[before]),
+            false => {
+                self.name_tokens(candidate.said) + before.filter(|_| splits).map_or(0, |said| self.name_tokens(said))
+            }
         };
-        candidate.tokens + name
+        let marks = usize::from(candidate.piece.cut.0) + usize::from(candidate.piece.cut.1);
+        tokens::count(self.text(candidate)) + marks + name
+    }
+
+    fn name_tokens(&self, said: usize) -> usize {
+        tokens::count(&speaker(self.stretch[said].speaker)) + LINE_TOKENS
     }
 
     fn in_one_line(&self, one: usize, other: usize) -> bool {
@@ -110,7 +123,6 @@ impl<'a> Choice<'a> {
     }
 
     fn take(&mut self, candidate: usize, worth: f64) {
-        self.tokens += self.cost(candidate);
         self.stated.extend(&self.candidates.all[candidate].items);
         self.chosen.insert(self.candidates.all[candidate].sentence, (candidate, worth));
     }

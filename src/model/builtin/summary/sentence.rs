@@ -67,9 +67,16 @@ pub(super) fn is_line_end(c: char) -> bool {
 }
 
 fn in_line(text: &str, line: Range<usize>) -> Vec<Range<usize>> {
-    let parts = cuts(text, &line, |before, c, after| is_sentence_end(before, c, after));
+    let parts = cuts(text, &unnumbered(text, trimmed(text, line)), is_sentence_end);
     let parts = parts.into_iter().map(|at| trimmed(text, at));
     parts.filter(|at| text[at.clone()].contains(char::is_alphanumeric)).collect()
+}
+
+/// A line without the `1.` or `2)` of a list, which is no number that somebody stated.
+fn unnumbered(text: &str, line: Range<usize>) -> Range<usize> {
+    let rest = text[line.clone()].trim_start_matches(|c: char| c.is_ascii_digit());
+    let marked = rest.len() < line.len() && (rest.starts_with(". ") || rest.starts_with(") "));
+    if marked { trimmed(text, line.end - rest.len() + 1..line.end) } else { line }
 }
 
 /// Cuts a range after each character that ends a part. The judge is shown what comes before and after that character.
@@ -102,13 +109,12 @@ fn is_sentence_end(before: &str, c: char, after: &str) -> bool {
     }
 }
 
-/// `Dr.`, `J.`, `z.B.`, the `1.` of a list, and whatever goes on in lower case.
+/// `Dr.`, `J.`, `z.B.`, and whatever goes on in lower case.
 fn is_short_form(before: &str, after: &str) -> bool {
     let word = before.rsplit(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
     let goes_on = after.trim_start().chars().next().is_some_and(char::is_lowercase);
     let is_initial = word.chars().count() == 1 && word.chars().all(char::is_alphabetic) && word != "I";
-    let counts = !word.is_empty() && before.trim() == word && word.bytes().all(|byte| byte.is_ascii_digit());
-    goes_on || is_initial || counts || ABBREVIATIONS.contains(&word.to_lowercase().as_str())
+    goes_on || is_initial || ABBREVIATIONS.contains(&word.to_lowercase().as_str())
 }
 
 fn is_clause_end(_before: &str, c: char, after: &str) -> bool {
@@ -176,7 +182,7 @@ mod tests {
 
     #[test]
     fn marks_of_lists_are_left_out_and_code_is_no_sentence() {
-        check("## Plan\n- **Buy** milk\n1. Go\n| --- |\n\n", &["Plan", "Buy** milk", "1. Go"]);
+        check("## Plan\n- **Buy** milk\n1. Go\n| --- |\n\n", &["Plan", "Buy** milk", "Go"]);
         check("See:\n```\nlet x = 1;\n```\nDone", &["See", "Done"]);
     }
 

@@ -1,13 +1,14 @@
 //! What a sentence states: names, numbers, dates, decisions. And whether it is small talk.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-use super::Said;
-use super::sentence::sentences;
-use crate::language::{Phrases, Tongue, Word, is_first_person, is_number_word, is_stop, is_time_word, spans};
+use crate::language::{
+    Phrases, Tongue, Word, is_first_person, is_number_word, is_stop, is_time_word, month, weekday, words,
+};
 
 /// What a word is to a summary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -15,8 +16,10 @@ pub(super) enum Kind {
     /// A person, a place, a work, a company.
     Name,
     Number,
-    /// A date, a weekday, `yesterday`.
+    /// A month or a weekday.
     Date,
+    /// `yesterday`, `last week`.
+    Time,
     /// Any other word that is none of the most common.
     Term,
 }
@@ -41,33 +44,39 @@ pub(super) struct Names {
 }
 
 impl Names {
-    pub(super) fn of(stretch: &[Said<'_>]) -> Self {
-        let speakers =
-            stretch.iter().flat_map(|said| crate::language::words(said.speaker)).map(|word| word.into_owned());
-        let mut names = Self { speakers: speakers.collect(), capital: HashSet::new(), plain: HashSet::new() };
-        for said in stretch {
-            for piece in sentences(said.text) {
-                let text = &said.text[piece.at];
-                for (at, word) in spans(text).enumerate() {
-                    match text[word.at.clone()].starts_with(char::is_uppercase) {
-                        true if at > 0 => names.capital.insert(word.text.into_owned()),
-                        true => false,
-                        false => names.plain.insert(word.text.into_owned()),
-                    };
-                }
-            }
+    pub(super) fn of(speakers: impl Iterator<Item = impl AsRef<str>>) -> Self {
+        let mut names = Self { speakers: HashSet::new(), capital: HashSet::new(), plain: HashSet::new() };
+        for speaker in speakers {
+            names.speakers.extend(words(speaker.as_ref()).map(Cow::into_owned));
         }
         names
     }
 
+    /// Learns how the words of a sentence are written. The first has its capital whatever it is.
+    pub(super) fn learn(&mut self, sentence: &str, words: &[Word<'_>]) {
+        for (at, word) in words.iter().enumerate() {
+            let capital = sentence[word.at.clone()].starts_with(char::is_uppercase);
+            let known = if capital { &mut self.capital } else { &mut self.plain };
+            if (at > 0 || !capital) && !known.contains(word.as_ref()) {
+                known.insert(word.text.clone().into_owned());
+            }
+        }
+    }
+
     /// Whether a capitalised word is a name. German writes every noun so, which tells little.
     fn include(&self, word: &str, tongue: Tongue) -> bool {
-        tongue != Tongue::German
-            && self.capital.contains(word)
-            && !self.speakers.contains(word)
-            && !self.plain.contains(word)
+        tongue != Tongue::German && self.capital.contains(word) && !self.plain.contains(word)
+    }
+
+    /// Whether it is one of those who speak, or short for one: Mel is Melanie.
+    fn speaks(&self, word: &str, capital: bool) -> bool {
+        let short = |speaker: &String| word.chars().count() >= SHORT_NAME_CHARS_MIN && speaker.starts_with(word);
+        self.speakers.contains(word) || (capital && self.speakers.iter().any(short))
     }
 }
+
+/// Two letters are the beginning of too much.
+const SHORT_NAME_CHARS_MIN: usize = 3;
 
 /// What a word of a sentence is; `None` for words too common to count.
 pub(super) fn kind(sentence: &str, word: &Word<'_>, tongue: Tongue, names: &Names) -> Option<Kind> {
@@ -76,12 +85,13 @@ pub(super) fn kind(sentence: &str, word: &Word<'_>, tongue: Tongue, names: &Name
         return Some(Kind::Number);
     }
     if is_time_word(text, tongue) {
-        return Some(Kind::Date);
-    }
-    if is_stop(text, tongue) || names.speakers.contains(text) {
-        return None;
+        let exact = month(text, tongue).or_else(|| weekday(text, tongue)).is_some();
+        return Some(if exact { Kind::Date } else { Kind::Time });
     }
     let capital = sentence[word.at.clone()].starts_with(char::is_uppercase);
+    if is_stop(text, tongue) || names.speaks(text, capital) {
+        return None;
+    }
     Some(if capital && names.include(text, tongue) { Kind::Name } else { Kind::Term })
 }
 
@@ -117,20 +127,21 @@ static CUES: LazyLock<HashMap<Tongue, Cues>> = LazyLock::new(|| {
 
 #[cfg(test)]
 mod tests {
+    use super::super::sentence::sentences;
     use super::*;
+    use crate::language::spans;
 
     /// The words that state something, by kind.
     #[track_caller]
     fn check(text: &str, tongue: Tongue, expected: &str) {
-        let said = [Said { speaker: "Ann", text, at: None }];
-        let names = Names::of(&said);
+        let sentences: Vec<&str> = sentences(text).into_iter().map(|piece| &text[piece.at]).collect();
+        let mut names = Names::of(["Annabel"].into_iter());
+        sentences.iter().for_each(|sentence| names.learn(sentence, &spans(sentence).collect::<Vec<_>>()));
         let mut found = Vec::new();
-        for piece in sentences(text) {
-            let sentence = &text[piece.at];
+        for sentence in sentences {
             for word in spans(sentence) {
-                if let Some(kind @ (Kind::Name | Kind::Number | Kind::Date)) = kind(sentence, &word, tongue, &names) {
-                    found.push(format!("{} {kind:?}", word.text));
-                }
+                let kind = kind(sentence, &word, tongue, &names).filter(|kind| *kind != Kind::Term);
+                found.extend(kind.map(|kind| format!("{} {kind:?}", word.text)));
             }
         }
         assert_eq!(found.join(", ").to_lowercase(), expected);
@@ -143,11 +154,15 @@ mod tests {
             Tongue::English,
             "bob name, porto name, 3 number, may date, bob name",
         );
-        check("Hello Ann! Cats are fine, but Cats cost 20 euros.", Tongue::English, "cats name, cats name, 20 number");
+        check(
+            "Hello Anna! So, Ann, Cats are fine, but Cats cost 20 euros.",
+            Tongue::English,
+            "cats name, cats name, 20 number",
+        );
         check(
             "Ik ging gisteren met twee vrienden naar Utrecht",
             Tongue::Dutch,
-            "gisteren date, twee number, utrecht name",
+            "gisteren time, twee number, utrecht name",
         );
         check("Wir haben am Montag ein Haus gekauft", Tongue::German, "montag date");
     }

@@ -6,7 +6,6 @@ use super::Said;
 use super::sentence::{Piece, clauses, sentences};
 use super::state::{Kind, Manner, Names, kind, manner};
 use crate::language::{Tongue, Word, spans, term, tongue};
-use crate::tokens;
 
 /// A sentence or a part of one, with what it would tell.
 #[derive(Debug)]
@@ -20,7 +19,6 @@ pub(super) struct Candidate {
     pub(super) items: Vec<u32>,
     /// What its manner and place make of that.
     pub(super) factor: f64,
-    pub(super) tokens: usize,
 }
 
 /// All candidates of a stretch, and what each thing they state is worth.
@@ -32,92 +30,128 @@ pub(super) struct Candidates {
 
 /// Sentences that were told in an earlier summary have been chosen once already.
 const TOLD_BEFORE: f64 = 1.3;
+/// People begin with what they came to say.
+const FIRST: f64 = 1.15;
+/// How much longer messages lose to shorter ones, so that an essay does not drown a conversation.
+const LENGTH: f64 = 0.35;
 const ASKS: f64 = 0.4;
 const DECIDES: f64 = 1.15;
 const CHATS: f64 = 0.6;
 const ABOUT_SELF: f64 = 1.1;
 /// A part is worth less than its words: it has lost what it hung on.
 const CUT: f64 = 0.85;
-/// How much longer messages lose to shorter ones, so that an essay does not drown a conversation.
-const LENGTH: f64 = 0.35;
 
 const NAME: f64 = 3.0;
 const NUMBER: f64 = 3.0;
 const DATE: f64 = 3.0;
+const TIME: f64 = 2.0;
 
 /// Weighs everything that was said. The first so many were told in an earlier summary.
 pub(super) fn weigh(stretch: &[Said<'_>], told_before: usize) -> Candidates {
-    let mut scale = Scale { names: Names::of(stretch), ids: HashMap::new(), uses: Vec::new(), kinds: Vec::new() };
+    let read = read(stretch, told_before);
+    let mut names = Names::of(stretch.iter().map(|said| said.speaker));
+    read.iter().for_each(|sentence| names.learn(sentence.text(), &sentence.words));
+    let mut scale = Scale::default();
     let mut all = Vec::new();
-    let mut tongue_before = Tongue::default();
-    let mut sentences_before = 0;
-    for (at, said) in stretch.iter().enumerate() {
-        tongue_before = tongue(said.text, tongue_before);
-        let pieces = sentences(said.text);
-        let standing =
-            if at < told_before { TOLD_BEFORE } else { 1.0 / (1.0 + LENGTH * (pieces.len().max(1) as f64).ln()) };
-        for piece in &pieces {
-            let message =
-                Message { said: at, sentence: sentences_before, text: said.text, tongue: tongue_before, standing };
-            all.extend(scale.candidates(&message, piece));
-            sentences_before += 1;
-        }
+    for (at, sentence) in read.iter().enumerate() {
+        let items = scale.items(sentence, &names);
+        all.extend(candidates(at, sentence, &items));
     }
-    Candidates { worth: scale.worths(sentences_before), all }
+    Candidates { worth: scale.worths(read.len()), all }
 }
 
-/// Where a sentence comes from.
-struct Message<'a> {
+/// A sentence with its words.
+struct Sentence<'a> {
     said: usize,
-    sentence: usize,
-    text: &'a str,
+    message: &'a str,
+    piece: Piece,
     tongue: Tongue,
+    words: Vec<Word<'a>>,
+    /// What its place makes of it.
     standing: f64,
 }
 
-/// What was stated so far, and in how many sentences.
-struct Scale {
-    names: Names,
-    ids: HashMap<(Kind, String), u32>,
-    uses: Vec<u32>,
-    kinds: Vec<Kind>,
+impl<'a> Sentence<'a> {
+    fn text(&self) -> &'a str {
+        &self.message[self.piece.at.clone()]
+    }
 }
 
-impl Scale {
-    /// A sentence, and its clauses if it is long.
-    fn candidates(&mut self, message: &Message<'_>, sentence: &Piece) -> Vec<Candidate> {
-        let whole = self.candidate(message, sentence);
-        whole.items.iter().for_each(|item| self.uses[*item as usize] += 1);
-        let parts = clauses(message.text, sentence);
-        let parts: Vec<Candidate> = parts.iter().map(|part| self.candidate(message, part)).collect();
-        [whole].into_iter().chain(parts).collect()
+fn read<'a>(stretch: &[Said<'a>], told_before: usize) -> Vec<Sentence<'a>> {
+    let mut read = Vec::new();
+    let mut tongue_before = Tongue::default();
+    for (said, Said { text: message, .. }) in stretch.iter().enumerate() {
+        tongue_before = tongue(message, tongue_before);
+        let pieces = sentences(message);
+        let share = 1.0 / (1.0 + LENGTH * (pieces.len().max(1) as f64).ln());
+        for (at, piece) in pieces.into_iter().enumerate() {
+            let place = if at == 0 { FIRST * share } else { share };
+            let standing = if said < told_before { TOLD_BEFORE } else { place };
+            let words = spans(&message[piece.at.clone()]).collect();
+            read.push(Sentence { said, message, piece, tongue: tongue_before, words, standing });
+        }
     }
+    read
+}
 
-    fn candidate(&mut self, message: &Message<'_>, piece: &Piece) -> Candidate {
-        let text = &message.text[piece.at.clone()];
-        let words: Vec<Word<'_>> = spans(text).collect();
-        let mut items: Vec<u32> = words.iter().filter_map(|word| self.item(text, word, message.tongue)).collect();
+/// A sentence, and its clauses if it has any.
+fn candidates(at: usize, sentence: &Sentence<'_>, items: &[Option<u32>]) -> Vec<Candidate> {
+    let factor = sentence.standing * worth_of(manner(sentence.text(), &sentence.words, sentence.tongue));
+    let parts = clauses(sentence.message, &sentence.piece);
+    let pieces = [sentence.piece.clone()].into_iter().chain(parts);
+    let start = sentence.piece.at.start;
+    let candidate = |piece: Piece| {
+        let inside = |word: &Word<'_>| piece.at.contains(&(start + word.at.start));
+        let words = sentence.words.iter().zip(items).filter(|(word, _)| inside(word));
+        let mut items: Vec<u32> = words.filter_map(|(_, item)| *item).collect();
         items.sort_unstable();
         items.dedup();
         let cut = if piece.cut.0 || piece.cut.1 { CUT } else { 1.0 };
-        let factor = message.standing * cut * worth_of(manner(text, &words, message.tongue));
-        let shown = tokens::count(text) + usize::from(piece.cut.0) + usize::from(piece.cut.1);
-        Candidate { said: message.said, sentence: message.sentence, piece: piece.clone(), items, factor, tokens: shown }
+        Candidate { said: sentence.said, sentence: at, piece, items, factor: factor * cut }
+    };
+    pieces.map(candidate).collect()
+}
+
+/// What was stated so far, and in how many sentences.
+#[derive(Default)]
+struct Scale {
+    ids: HashMap<(Kind, String), u32>,
+    kinds: Vec<Kind>,
+    uses: Vec<u32>,
+    /// The last sentence that used it, so that one sentence counts once.
+    used_in: Vec<usize>,
+    sentences: usize,
+}
+
+impl Scale {
+    /// What each word of a sentence states.
+    fn items(&mut self, sentence: &Sentence<'_>, names: &Names) -> Vec<Option<u32>> {
+        self.sentences += 1;
+        let text = sentence.text();
+        let item = |word: &Word<'_>| {
+            let kind = kind(text, word, sentence.tongue, names)?;
+            let key = match kind {
+                Kind::Term => term(word.as_ref(), sentence.tongue),
+                _ => word.text.clone().into_owned(),
+            };
+            Some(self.used(kind, key))
+        };
+        sentence.words.iter().map(item).collect()
     }
 
-    fn item(&mut self, text: &str, word: &Word<'_>, tongue: Tongue) -> Option<u32> {
-        let kind = kind(text, word, tongue, &self.names)?;
-        let key = match kind {
-            Kind::Term => term(word.as_ref(), tongue),
-            _ => word.text.clone().into_owned(),
-        };
+    fn used(&mut self, kind: Kind, key: String) -> u32 {
         let next = self.ids.len() as u32;
         let id = *self.ids.entry((kind, key)).or_insert(next);
         if id == next {
-            self.uses.push(0);
             self.kinds.push(kind);
+            self.uses.push(0);
+            self.used_in.push(0);
         }
-        Some(id)
+        if self.used_in[id as usize] < self.sentences {
+            self.used_in[id as usize] = self.sentences;
+            self.uses[id as usize] += 1;
+        }
+        id
     }
 
     /// A word is worth more the more sentences it ties together, and less the more common it is; what is stated is worth
@@ -137,6 +171,7 @@ fn of_kind(kind: Kind) -> f64 {
         Kind::Name => NAME,
         Kind::Number => NUMBER,
         Kind::Date => DATE,
+        Kind::Time => TIME,
         Kind::Term => 1.0,
     }
 }
