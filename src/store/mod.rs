@@ -2,11 +2,12 @@
 //!
 //! One trait, spoken in our nouns; each method is one transaction. `sqlite` is the default backend,
 //! `waiting` wraps a backend so that chat goes on while its disk is full, `conformance` is the list
-//! of promises that every backend and every wrapper makes.
+//! of promises that every backend and every wrapper makes, `archive` packs text that is seldom read.
 //!
 //! **Invariant:** a future of this trait may be dropped at any time: what was handed over is then
 //! written or not, never half.
 
+pub mod archive;
 mod check;
 pub mod conformance;
 mod page;

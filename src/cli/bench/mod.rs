@@ -1,5 +1,6 @@
 //! `recalld bench`: what it costs and how well it finds, measured beside what there would be without us, in one run.
 
+mod archive;
 mod bare;
 mod chatter;
 mod process;
@@ -7,6 +8,7 @@ mod proxy;
 mod recall;
 mod scene;
 mod store;
+mod summaries;
 mod table;
 mod topics;
 
@@ -39,6 +41,10 @@ enum What {
     Learn(recall::learn::LearnArgs),
     /// What recall costs, and how that grows.
     RecallSpeed(recall::speed::SpeedArgs),
+    /// Archived turns beside gzip and base64: bytes and speed.
+    Archive(archive::ArchiveArgs),
+    /// What of the answers survives in summaries of a twentieth.
+    Summaries(summaries::SummariesArgs),
     /// The bare pass-through that `proxy` is measured beside, in a process of its own.
     #[command(hide = true)]
     PassThrough {
@@ -59,6 +65,8 @@ pub(super) fn bench(args: &BenchArgs, json: bool) -> anyhow::Result<ExitCode> {
         What::Topics(args) => recall::print(&runtime.block_on(topics::run(args))?, json)?,
         What::Learn(args) => recall::print(&runtime.block_on(recall::learn::run(args))?, json)?,
         What::RecallSpeed(args) => recall::print(&runtime.block_on(recall::speed::run(args))?, json)?,
+        What::Archive(args) => archive::run(args)?.print(json),
+        What::Summaries(args) => recall::print(&summaries::run(args)?, json)?,
         What::PassThrough { here, there } => {
             runtime.block_on(scene::serve_on(*here, scene::pass_through(*there)))?;
         }

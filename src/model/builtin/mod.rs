@@ -12,6 +12,7 @@
 
 mod evidence;
 mod phrase;
+pub mod summary;
 mod words;
 
 use std::collections::BTreeSet;

@@ -6,7 +6,7 @@
 //! Reading order: `chats` (files in), `score` and `sheet` (numbers out), `stage` (a memory to measure with), then the
 //! commands `rank`, `learn`, `followups` and `speed`.
 
-mod chats;
+pub(super) mod chats;
 pub(super) mod followups;
 pub(super) mod learn;
 pub(super) mod rank;

@@ -42,7 +42,7 @@ pub(crate) struct Said {
 
 impl Said {
     /// Who said it, as a transcript would show it.
-    fn speaker(&self) -> &str {
+    pub(crate) fn speaker(&self) -> &str {
         self.name.as_deref().unwrap_or(self.role.as_str())
     }
 
@@ -84,7 +84,8 @@ pub(crate) fn read_all(paths: &[impl AsRef<Path>]) -> anyhow::Result<Vec<Chat>> 
     Ok(chats)
 }
 
-fn parse(text: &str) -> anyhow::Result<Vec<Chat>> {
+/// Reads the text of a file.
+pub(crate) fn parse(text: &str) -> anyhow::Result<Vec<Chat>> {
     let list: Vec<Value> = serde_json::from_str(text).context("the file is no JSON list")?;
     let Some(first) = list.first() else { bail!("the list is empty") };
     match (first.get("conversation"), first.get("messages")) {

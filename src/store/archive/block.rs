@@ -1,0 +1,260 @@
+//! A block: a frame of turns, compressed and sealed.
+//!
+//! | bytes | what |
+//! | --- | --- |
+//! | 2 | `rA` |
+//! | 1 | version of the block |
+//! | 8 | seal: xxh3 of all bytes that follow |
+//! | 8 | xxh3 of the frame, before it was compressed |
+//! | varint | number of the dictionary |
+//! | varint | bytes of the frame |
+//! | the rest | the frame, compressed by zstd |
+
+use std::cell::RefCell;
+
+use xxhash_rust::xxh3::xxh3_64;
+use zstd::zstd_safe::{CCtx, CParameter, DCtx, compress_bound, get_error_name};
+
+use super::dictionary::{Dictionary, find, newest};
+use super::{Archived, frame};
+
+/// Most bytes that the turns of a block may have together. A block that claims more is not opened.
+pub const CONTENT_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+const MAGIC: [u8; 2] = *b"rA";
+const VERSION: u8 = 1;
+/// Where the seal lies, and what it covers.
+const SEAL: std::ops::Range<usize> = 3..11;
+/// The content's checksum.
+const SUM: std::ops::Range<usize> = 11..19;
+
+/// Checksums and two numbers of at most ten bytes.
+const HEAD_BYTES_MAX: usize = SUM.end + 20;
+
+/// How much time a block is worth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Level {
+    /// When somebody may be waiting: zstd's level 3.
+    #[default]
+    Quick,
+    /// When nobody is: zstd's level 19, several times slower to write and as fast to read.
+    Thorough,
+}
+
+impl Level {
+    pub(super) fn number(self) -> i32 {
+        match self {
+            Self::Quick => 3,
+            Self::Thorough => 19,
+        }
+    }
+}
+
+/// Why a block cannot be read or written.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BlockError {
+    /// The bytes are something else.
+    #[error("these bytes are no archive block")]
+    NotABlock,
+    /// It was written by a newer recalld.
+    #[error("the block has version {0}, this binary knows {VERSION}; use a newer recalld")]
+    Newer(u8),
+    /// It was compressed with a dictionary that this binary does not have.
+    #[error("the block needs dictionary {0}, which this binary does not have; use a newer recalld")]
+    UnknownDictionary(u64),
+    /// Its bytes are not the ones that were written.
+    #[error("the block is damaged: {0}")]
+    Damaged(&'static str),
+    /// It would have, or claims to have, more text than a block may have.
+    #[error("a block of {0} bytes is too large, at most {CONTENT_BYTES_MAX} are allowed")]
+    TooLarge(u64),
+    /// zstd could not work, for want of memory as a rule.
+    #[error("zstd failed: {0}")]
+    Zstd(&'static str),
+}
+
+/// Packs turns into a block, in the order of their numbers. Of two with one number the later in the list stays.
+pub fn pack(turns: &[Archived], level: Level) -> Result<Vec<u8>, BlockError> {
+    if turns.windows(2).all(|pair| pair[0].number < pair[1].number) {
+        return seal(&frame::write(turns), level);
+    }
+    let by_number: std::collections::BTreeMap<u64, &Archived> = turns.iter().map(|turn| (turn.number, turn)).collect();
+    let ordered: Vec<Archived> = by_number.into_values().cloned().collect();
+    seal(&frame::write(&ordered), level)
+}
+
+/// The turns of a block, in the order of their numbers.
+pub fn unpack(block: &[u8]) -> Result<Vec<Archived>, BlockError> {
+    frame::read(&open(block)?).ok_or(NO_FRAME)
+}
+
+/// One turn of a block, if it is in it.
+pub fn unpack_one(block: &[u8], number: u64) -> Result<Option<Archived>, BlockError> {
+    frame::read_one(&open(block)?, number).ok_or(NO_FRAME)
+}
+
+/// The block with more turns in it. One that was in it already is replaced, so doing it twice does no harm.
+pub fn extended(block: &[u8], more: &[Archived]) -> Result<Vec<u8>, BlockError> {
+    let mut turns = unpack(block)?;
+    turns.extend_from_slice(more);
+    pack(&turns, Level::Quick)
+}
+
+/// The block without some turns: `None` if nothing is left. What was taken out is in no byte of the new block.
+pub fn without(block: &[u8], numbers: &[u64]) -> Result<Option<Vec<u8>>, BlockError> {
+    let mut turns = unpack(block)?;
+    turns.retain(|turn| !numbers.contains(&turn.number));
+    if turns.is_empty() { Ok(None) } else { pack(&turns, Level::Quick).map(Some) }
+}
+
+/// The same turns at another level and with the newest dictionary. The result was read again and compared.
+pub fn recompress(block: &[u8], level: Level) -> Result<Vec<u8>, BlockError> {
+    let content = open(block)?;
+    let smaller = seal(&content, level)?;
+    if open(&smaller)? != content {
+        return Err(BlockError::Damaged("it did not survive being compressed again"));
+    }
+    Ok(smaller)
+}
+
+const NO_FRAME: BlockError = BlockError::Damaged("its content is no list of turns");
+
+/// A frame's block.
+fn seal(content: &[u8], level: Level) -> Result<Vec<u8>, BlockError> {
+    if content.len() > CONTENT_BYTES_MAX {
+        return Err(BlockError::TooLarge(content.len() as u64));
+    }
+    let dictionary = newest();
+    let mut block = Vec::with_capacity(HEAD_BYTES_MAX + compress_bound(content.len()));
+    block.extend_from_slice(&MAGIC);
+    block.push(VERSION);
+    block.extend_from_slice(&[0; 8]);
+    block.extend_from_slice(&xxh3_64(content).to_le_bytes());
+    frame::put(&mut block, dictionary.id);
+    frame::put(&mut block, content.len() as u64);
+    compress(content, dictionary, level, &mut block)?;
+    let seal = xxh3_64(&block[SEAL.end..]);
+    block[SEAL].copy_from_slice(&seal.to_le_bytes());
+    block.shrink_to_fit();
+    Ok(block)
+}
+
+/// A block's frame, if it is whole.
+fn open(block: &[u8]) -> Result<Vec<u8>, BlockError> {
+    let head = Head::read(block)?;
+    let dictionary = find(head.dictionary).ok_or(BlockError::UnknownDictionary(head.dictionary))?;
+    let bytes = usize::try_from(head.bytes).ok().filter(|bytes| *bytes <= CONTENT_BYTES_MAX);
+    let content = decompress(head.payload, dictionary, bytes.ok_or(BlockError::TooLarge(head.bytes))?)?;
+    if content.len() as u64 != head.bytes || xxh3_64(&content) != head.sum {
+        return Err(BlockError::Damaged("its content does not match its checksum"));
+    }
+    Ok(content)
+}
+
+/// What a block says about itself, once its seal was found whole.
+struct Head<'a> {
+    sum: u64,
+    dictionary: u64,
+    bytes: u64,
+    payload: &'a [u8],
+}
+
+impl<'a> Head<'a> {
+    fn read(block: &'a [u8]) -> Result<Self, BlockError> {
+        let rest = block.strip_prefix(&MAGIC).ok_or(BlockError::NotABlock)?;
+        match rest.first() {
+            Some(&VERSION) => {}
+            Some(newer) => return Err(BlockError::Newer(*newer)),
+            None => return Err(SHORT),
+        }
+        if number(block, SEAL)? != xxh3_64(&block[SEAL.end..]) {
+            return Err(BlockError::Damaged("it does not match its checksum"));
+        }
+        let sum = number(block, SUM)?;
+        let mut reader = frame::Reader { rest: &block[SUM.end..] };
+        let dictionary = reader.varint().ok_or(SHORT)?;
+        let bytes = reader.varint().ok_or(SHORT)?;
+        Ok(Self { sum, dictionary, bytes, payload: reader.rest })
+    }
+}
+
+const SHORT: BlockError = BlockError::Damaged("it ends too early");
+
+fn number(block: &[u8], at: std::ops::Range<usize>) -> Result<u64, BlockError> {
+    let bytes = block.get(at).and_then(|bytes| bytes.try_into().ok()).ok_or(SHORT)?;
+    Ok(u64::from_le_bytes(bytes))
+}
+
+thread_local! {
+    // Making a context costs more than a small block does.
+    static COMPRESSOR: RefCell<CCtx<'static>> = RefCell::new(compressor());
+    static DECOMPRESSOR: RefCell<DCtx<'static>> = RefCell::new(DCtx::create());
+}
+
+fn compressor() -> CCtx<'static> {
+    let mut context = CCtx::create();
+    // The head says all of it, so that the payload need not.
+    for silent in [CParameter::DictIdFlag(false), CParameter::ChecksumFlag(false), CParameter::ContentSizeFlag(false)] {
+        context.set_parameter(silent).expect("flags of a new context can be set");
+    }
+    context
+}
+
+/// Appends the compressed content to the block.
+fn compress(
+    content: &[u8],
+    dictionary: &'static Dictionary,
+    level: Level,
+    block: &mut Vec<u8>,
+) -> Result<(), BlockError> {
+    let start = block.len();
+    block.resize(start + compress_bound(content.len()), 0);
+    let mut written = |context: &mut CCtx<'static>| {
+        context.ref_cdict(dictionary.encoder(level).as_cdict())?;
+        context.compress2(&mut block[start..], content)
+    };
+    let written = match level {
+        Level::Quick => COMPRESSOR.with_borrow_mut(written),
+        // Its tables are large and seldom needed, so they are not kept.
+        Level::Thorough => written(&mut compressor()),
+    };
+    block.truncate(start + written.map_err(failed)?);
+    Ok(())
+}
+
+/// What was compressed, if it is no longer than it should be.
+fn decompress(payload: &[u8], dictionary: &'static Dictionary, bytes: usize) -> Result<Vec<u8>, BlockError> {
+    let mut content = Vec::with_capacity(bytes);
+    DECOMPRESSOR.with_borrow_mut(|context| {
+        context.ref_ddict(dictionary.decoder().as_ddict()).map_err(failed)?;
+        context.decompress(&mut content, payload).map_err(|_| BlockError::Damaged("it cannot be decompressed"))
+    })?;
+    Ok(content)
+}
+
+fn failed(code: usize) -> BlockError {
+    BlockError::Zstd(get_error_name(code))
+}
+
+/// A block whose head was tampered with and whose seal is right again.
+#[cfg(test)]
+pub(super) fn resealed(block: &[u8], tamper: impl FnOnce(&mut Forged)) -> Vec<u8> {
+    let head = Head::read(block).expect("a whole block");
+    let mut forged =
+        Forged { sum: head.sum, dictionary: head.dictionary, bytes: head.bytes, payload: head.payload.to_vec() };
+    tamper(&mut forged);
+    let mut rest = forged.sum.to_le_bytes().to_vec();
+    frame::put(&mut rest, forged.dictionary);
+    frame::put(&mut rest, forged.bytes);
+    rest.extend_from_slice(&forged.payload);
+    [&block[..SEAL.start], &xxh3_64(&rest).to_le_bytes(), &rest].concat()
+}
+
+/// What somebody may write into a block on purpose.
+#[cfg(test)]
+pub(super) struct Forged {
+    pub(super) sum: u64,
+    pub(super) dictionary: u64,
+    pub(super) bytes: u64,
+    pub(super) payload: Vec<u8>,
+}

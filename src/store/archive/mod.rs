@@ -1,0 +1,33 @@
+//! Archived text: what turns said, packed into blocks once it has left its conversation's window.
+//!
+//! A block is bytes. It holds the text of some turns of one session in the order of their numbers, compressed with a
+//! dictionary that ships with us, so that even ten short messages shrink well. Later turns are added with [`extended`],
+//! forgotten ones are taken out by [`without`], and [`recompress`] makes a block smaller when nobody waits.
+//!
+//! Reading order: [`Archived`] here, `frame` (turns to bytes and back), `dictionary` (what blocks are compressed with),
+//! `block` (frame, compression and checksums together).
+//!
+//! **Invariant:** damage is an error and never text. A block is opened only if its checksum is right, and what is in it is
+//! handed out only if the checksum of the content is right too.
+
+mod block;
+mod dictionary;
+mod frame;
+
+pub use block::{BlockError, CONTENT_BYTES_MAX, Level, extended, pack, recompress, unpack, unpack_one, without};
+
+/// What leaves the row of a turn: its text. Whatever is asked of a turn without its text stays in the row.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Archived {
+    /// The number of the turn in its session.
+    pub number: u64,
+    /// What was asked.
+    pub question: String,
+    /// What was answered.
+    pub answer: Option<String>,
+    /// What question and answer are beside their text, and what was said between them, as JSON.
+    pub extra: Option<String>,
+}
+
+#[cfg(test)]
+mod tests;
