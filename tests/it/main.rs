@@ -10,6 +10,7 @@ mod any_conversation;
 mod bad_input;
 mod chat;
 mod connections;
+mod digest;
 mod flaky;
 mod guard;
 mod history;

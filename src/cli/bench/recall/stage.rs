@@ -118,6 +118,7 @@ impl Stage {
             clock: self.clock.clone(),
             ids: Arc::new(RandomIds),
             embedder: Arc::clone(&self.embedder),
+            summariser: Arc::new(crate::model::summarise::Extractive),
             weights,
             templates: Templates::default(),
             meters: Arc::new(Meters::default()),
