@@ -6,6 +6,7 @@ use jiff::SignedDuration;
 use tokio::sync::Notify;
 use tracing::{info, warn};
 
+use crate::episode::Episode;
 use crate::id::{JobId, SessionId};
 use crate::job::{Job, JobKind, dice, next_try};
 use crate::memory::Memory;
@@ -155,6 +156,16 @@ impl Memory {
     /// Asks for a session to be looked at. Answers whether there is one.
     pub async fn ask_for_digest(&self, scope: &Scope, session: SessionId) -> Result<bool, StoreError> {
         self.parts.store.jobs().enqueue(scope, session, JobKind::CONSOLIDATE).await
+    }
+
+    /// A user's episodes, of one session or of all.
+    pub async fn episodes(
+        &self,
+        scope: &Scope,
+        session: Option<SessionId>,
+        page: PageRequest,
+    ) -> Result<Page<Episode>, StoreError> {
+        self.parts.store.episodes().list(scope, session, page).await
     }
 
     /// Removes what was derived from turns that are there, of one user or of everybody, and asks for it to be derived

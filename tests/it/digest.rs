@@ -222,6 +222,54 @@ async fn a_failing_job_is_visible_and_can_be_tried_again() {
     assert_eq!(run(&house).await.failed, 1);
 }
 
+/// Section 9: jobs and episodes are shown to whom they belong, in pages.
+#[tokio::test]
+async fn jobs_and_episodes_are_shown_to_their_owner() {
+    let house = House::open();
+    open(&house).await;
+    say(&house, 1..=100).await;
+    let jobs = house.get("/api/v1/jobs").send().await.expect(200);
+    assert_eq!(jobs["counts"], json!({ "queued": 1, "failing": 0, "running": 0, "dead": 0 }));
+    assert_eq!((&jobs["jobs"][0]["session_id"], &jobs["jobs"][0]["kind"]), (&json!(SESSION), &json!("consolidate")));
+    assert_eq!(house.metric("recalld_jobs_queued").await, 1);
+    let foreign = house.get("/api/v1/jobs").user("bob").send().await.expect(200);
+    assert_eq!((foreign["jobs"].as_array().map(Vec::len), &foreign["counts"]["queued"]), (Some(0), &json!(0)));
+    let report = house.post("/api/v1/digest").send().await.expect(200);
+    assert_eq!((&report["jobs_done"], &report["episodes_dropped"]), (&json!(1), &json!(0)));
+    assert_eq!((house.metric("recalld_jobs_queued").await, house.metric("recalld_jobs_done_total").await), (0, 1));
+
+    let path = format!("/api/v1/episodes?session={SESSION}&limit=2");
+    let told = house.pages(&path, "episodes").await;
+    assert_eq!(told.len(), 6, "five stretches and an hour");
+    let first = json!([told[0]["level"], told[0]["turn_first"], told[0]["turn_last"], told[0]["version"]]);
+    assert_eq!(first, json!(["stretch", 1, 20, 1]));
+    assert_eq!(house.pages("/api/v1/episodes?limit=50", "episodes").await, told);
+    let foreign = house.get(&path).user("bob").send().await.expect(200);
+    assert_eq!(foreign, json!({ "episodes": [], "next": null }));
+    assert_eq!(house.get("/api/v1/episodes?session=x").send().await.refusal(), (400, "invalid_session_id"));
+    assert_eq!(house.post("/api/v1/jobs/retry?id=x").send().await.refusal(), (400, "invalid_job"));
+    assert_eq!(house.post("/api/v1/jobs/retry").send().await.expect(200), json!({ "jobs_retried": 0 }));
+
+    let report = house.post("/api/v1/digest?rebuild=true").send().await.expect(200);
+    assert_eq!((&report["episodes_dropped"], &report["jobs_done"]), (&json!(6), &json!(1)));
+    let again = house.pages(&path, "episodes").await;
+    assert_eq!(again, told, "made again, it is the same");
+}
+
+/// Deleting a session removes what was told of it, for everybody to see.
+#[tokio::test]
+async fn a_deleted_session_is_told_no_more() {
+    let house = House::open();
+    open(&house).await;
+    say(&house, 1..=40).await;
+    run(&house).await;
+    assert!(!episodes(&house).await.is_empty());
+    house.ask("DELETE", &format!("/api/v1/sessions/{SESSION}")).send().await.expect(200);
+    assert_eq!(episodes(&house).await, []);
+    let bytes = std::fs::read(house.data()).expect("the data file");
+    assert!(!bytes.windows(12).any(|window| window == b"roses in bed"), "erased is erased");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
 

@@ -11,6 +11,7 @@ mod bad_input;
 mod chat;
 mod connections;
 mod digest;
+mod digest_kills;
 mod flaky;
 mod guard;
 mod history;

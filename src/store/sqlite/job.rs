@@ -206,7 +206,8 @@ fn list(db: &Connection, scope: &Scope, page: PageRequest) -> Result<Page<Job>, 
     Ok(Page::cut(found.collect::<Result<_, _>>()?, page.limit))
 }
 
-fn counts(db: &Connection, scope: Option<&Scope>) -> Result<JobCounts, StoreError> {
+/// Counts the jobs of a user, or of everybody.
+pub(super) fn counts(db: &Connection, scope: Option<&Scope>) -> Result<JobCounts, StoreError> {
     let (tenant, user) = scope.map(|scope| (scope.tenant().as_str(), scope.user().as_str())).unzip();
     let of = "FROM job CROSS JOIN session ON session.key = job.session
               WHERE (?1 IS NULL OR (tenant = ?1 AND user = ?2))";
