@@ -49,6 +49,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         clock,
         ids: Arc::new(RandomIds),
         embedder: Arc::new(recalld::model::embed::Builtin::default()),
+        summariser: Arc::new(recalld::model::summarise::Extractive),
         weights: recalld::recall::WeightTable::shipped(),
         templates: Templates::default(),
         meters: Arc::new(Meters::default()),

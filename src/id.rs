@@ -53,6 +53,14 @@ id! {
     /// A thread of meaning in a user's conversations.
     TopicId
 }
+id! {
+    /// Work that is done after a turn.
+    JobId
+}
+id! {
+    /// A stretch of a conversation, summarised.
+    EpisodeId
+}
 
 impl SessionId {
     /// Reads the hyphenated form, in any case. Other spellings of UUIDs are refused, so that one
@@ -104,6 +112,27 @@ impl TopicId {
     /// Reads the hyphenated form.
     pub fn parse(text: &str) -> Option<Self> {
         hyphenated(text).map(Self)
+    }
+}
+
+impl JobId {
+    /// The job that a store keeps under this key since this time.
+    pub fn kept_as(key: u64, since: Timestamp) -> Self {
+        Self(*turn_id(since, key).as_uuid())
+    }
+
+    /// Reads the hyphenated form.
+    pub fn parse(text: &str) -> Option<Self> {
+        hyphenated(text).map(Self)
+    }
+}
+
+impl EpisodeId {
+    /// The episode of a session that begins here. Made again from the same turns it has the same id, so that whatever
+    /// points at it still does.
+    pub fn beginning(session: SessionId, level: &str, first: u64, at: Timestamp) -> Self {
+        let name = [session.as_uuid().as_bytes(), level.as_bytes(), &first.to_be_bytes()].concat();
+        Self(*turn_id(at, xxhash_rust::xxh3::xxh3_64(&name)).as_uuid())
     }
 }
 

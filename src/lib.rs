@@ -22,6 +22,7 @@
 //!         clock,
 //!         ids: Arc::new(RandomIds),
 //!         embedder: Arc::new(recalld::model::embed::Builtin::default()),
+//!         summariser: Arc::new(recalld::model::summarise::Extractive),
 //!         weights: WeightTable::shipped(),
 //!         templates: Templates::default(),
 //!         meters: Arc::new(Meters::default()),
@@ -52,16 +53,18 @@
 //! | spine | [`worker`], [`turn`], [`digest`], [`lifecycle`], [`review`] |
 //! | desk | [`memory`], [`recall`] |
 //! | store | [`store`] |
-//! | rooms | [`topic`], [`session`] |
+//! | rooms | [`episode`], [`topic`], [`session`] |
 //! | model | [`model`] |
-//! | ground | [`message`], [`scope`], [`clock`], [`id`], [`tokens`], [`language`], [`period`], [`meter`] |
+//! | ground | [`message`], [`scope`], [`job`], [`clock`], [`id`], [`tokens`], [`language`], [`period`], [`meter`] |
 
 pub mod api;
 pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod digest;
+pub mod episode;
 pub mod id;
+pub mod job;
 pub mod language;
 pub mod lifecycle;
 pub mod memory;

@@ -12,12 +12,14 @@ use tokio::sync::Semaphore;
 use tracing::{error, warn};
 
 use crate::clock::Clock;
+use crate::episode::EpisodeSettings;
 use crate::id::{Ids, SessionId};
 use crate::meter::Meters;
 use crate::model::ChatModel;
 use crate::model::ModelError;
 use crate::model::embed::Embedder;
 use crate::model::relay::{Passed, Relayed, Upstream};
+use crate::model::summarise::Summariser;
 use crate::period::Ttl;
 use crate::recall::{Ask, Recall, RecallError, RecallParts, RecallSettings, Recalled, SignalTable, WeightTable};
 use crate::scope::Scope;
@@ -39,6 +41,8 @@ pub struct Parts {
     pub ids: Arc<dyn Ids>,
     /// Who makes vectors of what was said.
     pub embedder: Arc<dyn Embedder>,
+    /// Who says briefly what was said.
+    pub summariser: Arc<dyn Summariser>,
     /// How much each of recall's signals counts.
     pub weights: Arc<WeightTable>,
     /// How conversations are worded.
@@ -72,6 +76,8 @@ pub struct MemorySettings {
     pub cleanup_batch: usize,
     /// How recall behaves.
     pub recall: RecallSettings,
+    /// How conversations are compressed.
+    pub episodes: EpisodeSettings,
     /// Whose "yesterday" a question means when nobody says.
     pub zone: TimeZone,
 }
@@ -110,6 +116,7 @@ impl Default for MemorySettings {
             ttl: Ttl::NEVER,
             cleanup_batch: 1_000,
             recall: RecallSettings::default(),
+            episodes: EpisodeSettings::default(),
             zone: TimeZone::UTC,
         }
     }

@@ -44,6 +44,12 @@ pub struct Meters {
     pub recall_micros: Counter,
     /// Recalls that were late or failed, and cost the reminders.
     pub recall_failures: Counter,
+    /// Jobs that were done.
+    pub jobs_done: Counter,
+    /// Tries at jobs that failed.
+    pub jobs_failed: Counter,
+    /// Jobs that were given up.
+    pub jobs_dead: Counter,
     /// Cleanups that ran to their end.
     pub cleanups: Counter,
     /// Cleanups that failed.

@@ -1,4 +1,4 @@
-//! What runs beside the requests: cleanup by schedule, and writing what waits for the disk.
+//! What runs beside the requests: cleanup by schedule, jobs as they come, and writing what waits for the disk.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tracing::warn;
 
 use crate::lifecycle::ClockWatch;
 use crate::memory::Memory;
-use crate::store::{Store, Waiting};
+use crate::store::{Claim, Store, Waiting};
 
 /// How often the disk is tried again while turns wait for it.
 const FLUSH_EVERY: Duration = Duration::from_millis(500);
@@ -21,6 +21,13 @@ const TOOLS_EVERY: Duration = Duration::from_secs(60);
 /// How often turns without rows are looked for, and how soon after a failure.
 const ROWS_EVERY: Duration = Duration::from_secs(1);
 const ROWS_RETRY: Duration = Duration::from_secs(30);
+/// How often jobs are looked for that nobody told of, and how soon after the store failed.
+const JOBS_EVERY: Duration = Duration::from_secs(5);
+const JOBS_RETRY: Duration = Duration::from_secs(30);
+/// How long a job that is under way may take when everything stops.
+const JOBS_PATIENCE: Duration = Duration::from_secs(1);
+/// How often full blocks are looked for.
+const BLOCKS_EVERY: Duration = Duration::from_secs(10);
 /// How soon a failed cleanup is tried again, at most.
 const CLEANUP_RETRY: Duration = Duration::from_secs(300);
 
@@ -37,8 +44,10 @@ impl Worker {
         let (stop, stopped) = watch::channel(false);
         let tools = tokio::spawn(until(stopped.clone(), give_up_on_tools(memory.clone())));
         let rows = tokio::spawn(until(stopped.clone(), derive_rows(memory.clone())));
+        let blocks = tokio::spawn(until(stopped.clone(), pack_blocks(memory.clone())));
+        let jobs = tokio::spawn(run_jobs(memory.clone(), stopped.clone()));
         let cleaning = tokio::spawn(until(stopped, clean_up(memory, clock, cleanup_every)));
-        Self { stop, tasks: vec![cleaning, tools, rows] }
+        Self { stop, tasks: vec![cleaning, tools, rows, jobs, blocks] }
     }
 
     /// Starts writing what waits in this store.
@@ -57,7 +66,7 @@ impl Worker {
     }
 }
 
-/// Runs until told to stop. Both tasks below can be dropped at any await: a store call that has begun
+/// Runs until told to stop. The tasks it runs can be dropped at any await: a store call that has begun
 /// finishes in the store's own thread.
 async fn until(mut stopped: watch::Receiver<bool>, work: impl Future<Output = ()>) {
     tokio::select! {
@@ -96,6 +105,52 @@ async fn derive_rows(memory: Memory) {
                 tokio::time::sleep(ROWS_RETRY).await;
             }
         }
+    }
+}
+
+/// Packs old text tightly, a little at a time.
+async fn pack_blocks(memory: Memory) {
+    loop {
+        tokio::time::sleep(BLOCKS_EVERY).await;
+        if let Err(error) = memory.pack_blocks().await {
+            warn!(error = %error, "Old text cannot be packed tightly yet: {error}");
+        }
+    }
+}
+
+/// Does jobs as they come. When told to stop it begins no other.
+async fn run_jobs(memory: Memory, stopped: watch::Receiver<bool>) {
+    let news = memory.job_news();
+    while !*stopped.borrow() {
+        let pause = match memory.claim_job().await {
+            Ok(Some(claim)) => {
+                see_through(&memory, &claim, stopped.clone()).await;
+                continue;
+            }
+            Ok(None) => JOBS_EVERY,
+            Err(error) => {
+                warn!(error = %error, "Jobs cannot be claimed yet: {error}");
+                JOBS_RETRY
+            }
+        };
+        let waited = async { tokio::time::timeout(pause, news.notified()).await.unwrap_or_default() };
+        until(stopped.clone(), waited).await;
+    }
+}
+
+/// Does one job to its end, or until patience ends after everything was told to stop; then it is put back.
+async fn see_through(memory: &Memory, claim: &Claim, mut stopped: watch::Receiver<bool>) {
+    let impatience = async {
+        let _ = stopped.wait_for(|stop| *stop).await;
+        tokio::time::sleep(JOBS_PATIENCE).await;
+    };
+    let ended = tokio::select! {
+        ended = memory.run_job(claim) => ended.map(drop),
+        () = impatience => memory.give_job_back(claim).await,
+    };
+    if let Err(error) = ended {
+        let job = claim.job.id;
+        warn!(job.id = %job, error = %error, "How job `{job}` ended cannot be noted; it is tried again later: {error}");
     }
 }
 

@@ -17,7 +17,9 @@ const FLOORS: [&str; 7] = [
 ];
 
 /// Arrows between neighbours that the lists above cannot say, each with its reason.
-const EXTRA_ARROWS: [(&str, &str); 3] = [
+const EXTRA_ARROWS: [(&str, &str); 4] = [
+    // A job names itself and its session.
+    ("job", "id"),
     // A user may be known by nothing but their session.
     ("scope", "id"),
     // The doors are made with settings.

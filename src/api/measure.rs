@@ -47,17 +47,24 @@ pub(super) struct Gauges {
     pub(super) running: usize,
     /// Bytes of what is searched, and the users it is of.
     pub(super) index: (usize, usize),
+    /// Jobs that wait, and those that were given up; nothing when the store does not answer.
+    pub(super) jobs: Option<(usize, usize)>,
 }
 
 impl Gauges {
-    fn lines(self) -> [(&'static str, &'static str, usize); 4] {
-        let Self { waiting, running, index: (bytes, scopes) } = self;
-        [
+    fn lines(self) -> Vec<(&'static str, &'static str, usize)> {
+        let Self { waiting, running, index: (bytes, scopes), jobs } = self;
+        let mut lines = vec![
             ("waiting_turns", "Turns that wait in memory for the disk.", waiting),
             ("running_turns", "Turns that are under way.", running),
             ("index_bytes", "Memory of what recall searches.", bytes),
             ("index_scopes", "Users whose messages are in it.", scopes),
-        ]
+        ];
+        if let Some((queued, dead)) = jobs {
+            lines.push(("jobs_queued", "Jobs that wait for their time.", queued));
+            lines.push(("jobs_waiting_for_help", "Jobs that were given up, until somebody tries them again.", dead));
+        }
+        lines
     }
 }
 
@@ -109,7 +116,7 @@ impl Measures {
     }
 }
 
-fn counters(meters: &Meters) -> [(&'static str, &'static str, u64); 19] {
+fn counters(meters: &Meters) -> [(&'static str, &'static str, u64); 22] {
     [
         ("turns_stored", "Turns whose ending reached the disk.", meters.turns_stored.get()),
         ("store_failures", "Store calls that failed.", meters.store_failures.get()),
@@ -119,6 +126,9 @@ fn counters(meters: &Meters) -> [(&'static str, &'static str, u64); 19] {
         ("recalls", "Recalls, however they ended.", meters.recalls.get()),
         ("recall_failures", "Recalls that were late or failed, and cost the reminders.", meters.recall_failures.get()),
         ("embedder_failures", "Texts or batches that an embedder made no vectors of.", meters.embedder_failures.get()),
+        ("jobs_done", "Jobs that were done.", meters.jobs_done.get()),
+        ("jobs_failed", "Tries at jobs that failed.", meters.jobs_failed.get()),
+        ("jobs_dead", "Jobs that were given up.", meters.jobs_dead.get()),
         ("cleanups", "Cleanups that ran to their end.", meters.cleanups.get()),
         ("cleanup_failures", "Cleanups that failed.", meters.cleanup_failures.get()),
         ("sessions_expired", "Sessions removed by age.", meters.sessions_expired.get()),

@@ -38,7 +38,8 @@ pub(super) async fn readyz(State(app): State<App>) -> Result<Json<Alive>, ApiErr
 #[utoipa::path(get, path = "/metrics", responses((status = 200, content_type = "text/plain", body = String)))]
 pub(super) async fn metrics(State(app): State<App>) -> Response {
     let (memory, index) = (&app.memory, app.memory.recall_desk().in_memory());
-    let gauges = Gauges { waiting: (app.doors.waiting)(), running: memory.running_turns(), index };
+    let jobs = memory.job_counts(None).await.ok().map(|jobs| (jobs.queued as usize, jobs.dead as usize));
+    let gauges = Gauges { waiting: (app.doors.waiting)(), running: memory.running_turns(), index, jobs };
     let text = app.doors.measures.render(app.memory.meters(), gauges);
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
 }

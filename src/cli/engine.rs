@@ -17,6 +17,7 @@ use crate::memory::{Memory, Parts};
 use crate::meter::Meters;
 use crate::model::builtin::Builtin;
 use crate::model::openai::{OpenAi, OpenAiSettings};
+use crate::model::summarise::Extractive;
 use crate::model::{ChatModel, relay};
 use crate::recall::WeightTable;
 use crate::session::Templates;
@@ -51,15 +52,16 @@ impl Engine {
         let weights = weights(settings)?;
         let vectors_by = embedder::choose(settings, variable).map_err(anyhow::Error::msg)?;
         // Before any server is asked for its models: who finds the file in use should not wait for that.
-        let sqlite = Arc::new(open_store(&data, &clock)?);
+        let sqlite = Arc::new(open_store(&data, &clock)?.with_windows(&settings.episodes()));
         let (Answerer { model, upstream }, choice) = answerer(settings, choice).await?;
         let embedder = embedder::open(vectors_by).await?;
         let waiting = Arc::new(Waiting::new(Arc::clone(&sqlite), Arc::clone(&clock), settings.waiting()));
         tidy_up(&*waiting).await?;
         let watch = Arc::new(ClockWatch::starting(clock.reading()));
         let store: Arc<dyn Store> = Arc::clone(&waiting) as _;
+        let summariser = Arc::new(Extractive);
         let (ids, meters) = (Arc::new(RandomIds), Arc::new(Meters::default()));
-        let parts = Parts { store, model, upstream, clock, ids, embedder, weights, templates, meters };
+        let parts = Parts { store, model, upstream, clock, ids, embedder, summariser, weights, templates, meters };
         let memory = Memory::new(parts, settings.memory());
         let queue = Arc::clone(&waiting);
         let app = App::new(memory.clone(), Arc::clone(&watch), move || queue.waiting(), settings);
@@ -89,6 +91,14 @@ async fn tidy_up(store: &dyn Store) -> anyhow::Result<()> {
             tracing::warn!(error = %error, "What the last run left unanswered cannot be marked as failed yet: {error}");
         }
         Err(error) => return Err(error).context("cannot tidy up what the last run left"),
+    }
+    match store.jobs().release().await {
+        Ok(_) => {}
+        // They are claimed again when their leases lapse.
+        Err(error) if error.may_pass() => {
+            tracing::warn!(error = %error, "Jobs of the last run are not free yet: {error}")
+        }
+        Err(error) => return Err(error).context("cannot free the jobs of the last run"),
     }
     Ok(())
 }

@@ -24,6 +24,7 @@ mod chat;
 mod cleanup;
 mod completions;
 mod config;
+mod digest;
 mod doctor;
 mod recall;
 mod serve;
@@ -95,6 +96,8 @@ enum Command {
     Sessions(sessions::SessionsCommand),
     /// Remove what is older than its time to live, now.
     Cleanup,
+    /// Summarise what has left the window, now; or everything anew.
+    Digest(digest::DigestArgs),
     /// Say what is well, what is not, and what to do about it.
     Doctor(doctor::DoctorArgs),
     /// Look at the settings, check them, write a settings file.
@@ -160,6 +163,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Recall(args)) => recall::recall(common, args),
         Some(Command::Sessions(command)) => sessions::sessions(common, command),
         Some(Command::Cleanup) => cleanup::cleanup(common),
+        Some(Command::Digest(args)) => digest::digest(common, args),
         Some(Command::Doctor(args)) => doctor::doctor(common, args),
         Some(Command::Config(command)) => config::config(common, command),
         Some(Command::Completions(args)) => completions::completions(args),

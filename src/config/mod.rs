@@ -16,6 +16,7 @@ use std::path::PathBuf;
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 
+use crate::episode::{EpisodeSettings, Window};
 use crate::memory::{InjectInto, MemorySettings, WindowAs};
 use crate::period::{Period, Ttl};
 use crate::recall::{Profile, RecallSettings, when};
@@ -76,6 +77,13 @@ pub struct Settings {
     pub embedder_key_env: String,
     pub embedder_dimensions: usize,
     pub embedder_timeout: Period,
+
+    pub window_turns: usize,
+    pub window_keep: usize,
+    pub stretch_turns: usize,
+    pub session_summarize_after: usize,
+    pub summary_tokens: usize,
+    pub summary_hours: Period,
 
     pub ttl: Ttl,
     pub cleanup_every: Period,
@@ -196,6 +204,12 @@ impl Default for Settings {
             embedder_key_env: "OPENAI_API_KEY".into(),
             embedder_dimensions: 0,
             embedder_timeout: Period::seconds(20),
+            window_turns: memory.episodes.durable.at,
+            window_keep: memory.episodes.durable.keep,
+            stretch_turns: memory.episodes.durable.stretch,
+            session_summarize_after: memory.episodes.ephemeral.at - 1,
+            summary_tokens: memory.episodes.summary_tokens,
+            summary_hours: Period::hours(24),
             ttl: memory.ttl,
             cleanup_every: Period::hours(6),
             cleanup_batch: memory.cleanup_batch,
@@ -266,6 +280,7 @@ impl Settings {
             ttl: self.ttl,
             cleanup_batch: self.cleanup_batch,
             recall: self.recall(),
+            episodes: self.episodes(),
             zone: when::zone(&self.time_zone).unwrap_or(TimeZone::UTC),
         }
     }
@@ -285,6 +300,18 @@ impl Settings {
         }
     }
 
+    /// When and how conversations are compressed. Of an ephemeral session two thirds go when there is more than its bound.
+    pub fn episodes(&self) -> EpisodeSettings {
+        let going = self.session_summarize_after * 2 / 3;
+        let over = self.session_summarize_after + 1;
+        EpisodeSettings {
+            durable: Window { at: self.window_turns, keep: self.window_keep, stretch: self.stretch_turns },
+            ephemeral: Window { at: over, keep: over - going, stretch: 2 * going },
+            summary_tokens: self.summary_tokens,
+            hours_kept: self.summary_hours.duration(),
+        }
+    }
+
     /// How much may wait for the disk.
     pub fn waiting(&self) -> WaitingBounds {
         WaitingBounds { turns_max: self.waiting_turns_max, bytes_max: self.waiting_bytes_max }
@@ -292,9 +319,13 @@ impl Settings {
 
     /// What is wrong with the settings as a whole, with what to do about it.
     pub fn check(&self) -> Result<(), String> {
-        let bounds: [(&str, usize, std::ops::RangeInclusive<usize>); 12] = [
+        let bounds: [(&str, usize, std::ops::RangeInclusive<usize>); 16] = [
             ("context_messages", self.context_messages, 0..=1_000),
             ("recall_tokens", self.recall_tokens, 0..=100_000),
+            ("window_turns", self.window_turns, 0..=10_000),
+            ("stretch_turns", self.stretch_turns, 1..=1_000),
+            ("session_summarize_after", self.session_summarize_after, 3..=1_000),
+            ("summary_tokens", self.summary_tokens, 16..=10_000),
             ("trace_candidates", self.trace_candidates, 0..=200),
             ("index_bytes_max", self.index_bytes_max, 1 << 20..=1 << 40),
             ("embedder_dimensions", self.embedder_dimensions, 0..=65_536),
@@ -316,6 +347,9 @@ impl Settings {
                 "`time_zone` is `{}`, it must be a name such as Europe/Amsterdam or an offset such as +02:00",
                 self.time_zone
             ));
+        }
+        if self.window_turns > 0 && self.window_keep >= self.window_turns {
+            return Err("`window_keep` leaves nothing of `window_turns` to be summarised".into());
         }
         if self.answer_tokens >= self.model_tokens_max {
             return Err("`answer_tokens` leaves nothing of `model_tokens_max` for the question".into());

@@ -3,7 +3,7 @@
 //! A [`ChatModel`] is asked with messages in the wire format of chat models and answers in pieces.
 //! `openai` speaks to any OpenAI-compatible server, `builtin` answers in process when there is none,
 //! `scripted` says what a test told it to. `relay` passes a client's own request on to any of them.
-//! `embed` turns texts into vectors that can be compared.
+//! `embed` turns texts into vectors that can be compared, `summarise` says briefly what was said.
 //!
 //! **Invariant:** a model proposes text. It never sees the store and decides nothing.
 
@@ -14,6 +14,7 @@ pub mod openai;
 pub mod relay;
 pub mod scripted;
 pub(crate) mod sse;
+pub mod summarise;
 
 use std::pin::Pin;
 use std::time::Duration;

@@ -10,12 +10,16 @@
 pub mod archive;
 mod check;
 pub mod conformance;
+mod episode;
+mod job;
 mod page;
 mod recall;
 pub mod sqlite;
 mod waiting;
 
 pub use archive::Archive;
+pub use episode::{Consolidation, Episodes, Limits, Progress, ReadRange, Stretch, Wanted};
+pub use job::{Claim, Effect, Finished, JobCounts, Jobs};
 pub use page::{Page, PageRequest};
 pub use recall::{
     ChangeMark, Changes, DerivedRow, DueTurn, RecallCursor, RecallEntry, RecallKept, RecallPage, Stamp,
@@ -156,6 +160,12 @@ pub trait Store: Send + Sync + 'static {
 
     /// The explanation of what was recalled for a turn, if it is one of the session's newest.
     fn trace(&self, scope: &Scope, turn: TurnId) -> StoreFuture<'_, Option<String>>;
+
+    /// The jobs that wait beside the conversations.
+    fn jobs(&self) -> &dyn Jobs;
+
+    /// What conversations were summarised to.
+    fn episodes(&self) -> &dyn Episodes;
 
     /// Counts what a user has.
     fn stats(&self, scope: &Scope) -> StoreFuture<'_, Stats>;

@@ -11,8 +11,9 @@ use tracing::{info, warn};
 
 use super::check;
 use super::{
-    Archive, ChangeMark, Changes, DerivedRow, DueTurn, Expired, Expiry, HistoryMatch, Kept, Opened, Page, PageRequest,
-    RecallCursor, RecallPage, Recent, Revised, Stats, Store, StoreError, StoreFuture, TRACE_BYTES_MAX, Todo, Trail,
+    Archive, ChangeMark, Changes, DerivedRow, DueTurn, Episodes, Expired, Expiry, HistoryMatch, Jobs, Kept, Opened, Page,
+    PageRequest, RecallCursor, RecallPage, Recent, Revised, Stats, Store, StoreError, StoreFuture, TRACE_BYTES_MAX,
+    Todo, Trail,
 };
 use crate::clock::Clock;
 use crate::id::{SessionId, TurnId};
@@ -531,6 +532,14 @@ impl<S: Store> Store for Waiting<S> {
 
     fn trace(&self, scope: &Scope, turn: TurnId) -> StoreFuture<'_, Option<String>> {
         self.inner.trace(scope, turn)
+    }
+
+    fn jobs(&self) -> &dyn Jobs {
+        self.inner.jobs()
+    }
+
+    fn episodes(&self) -> &dyn Episodes {
+        self.inner.episodes()
     }
 
     fn stats(&self, scope: &Scope) -> StoreFuture<'_, Stats> {

@@ -11,7 +11,8 @@ use recalld::session::{
     AddedMessage, ClosedTurn, Held, OpenTurn, ReviseTurn, Revision, Session, SessionPatch, SessionSeed, Turn, TurnDraft,
 };
 use recalld::store::{
-    ChangeMark, Changes, DerivedRow, DueTurn, HistoryMatch, RecallCursor, RecallPage, Revised, Todo, Trail,
+    ChangeMark, Changes, DerivedRow, DueTurn, Episodes, HistoryMatch, Jobs, RecallCursor, RecallPage, Revised, Todo,
+    Trail,
 };
 use recalld::store::{
     Expired, Expiry, Kept, Opened, Page, PageRequest, Recent, Sqlite, Stats, Store, StoreError, StoreFuture,
@@ -192,6 +193,14 @@ impl Store for Flaky {
 
     fn trace(&self, scope: &Scope, turn: TurnId) -> StoreFuture<'_, Option<String>> {
         self.or_fail(|| self.inner.trace(scope, turn))
+    }
+
+    fn jobs(&self) -> &dyn Jobs {
+        self.inner.jobs()
+    }
+
+    fn episodes(&self) -> &dyn Episodes {
+        self.inner.episodes()
     }
 
     fn stats(&self, scope: &Scope) -> StoreFuture<'_, Stats> {

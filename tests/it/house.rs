@@ -19,6 +19,7 @@ use recalld::meter::Meters;
 use recalld::model::ChatModel;
 use recalld::model::relay::{InProcess, Upstream};
 use recalld::model::scripted::Scripted;
+use recalld::model::summarise::{Extractive, Summariser};
 use recalld::session::Templates;
 use recalld::store::{Sqlite, Store, Waiting};
 use serde_json::{Value, json};
@@ -38,6 +39,7 @@ pub(crate) struct Plan {
     model: Option<Arc<dyn ChatModel>>,
     upstream: Option<Arc<dyn Upstream>>,
     ids: Arc<dyn Ids>,
+    summariser: Arc<dyn Summariser>,
 }
 
 impl Plan {
@@ -61,6 +63,11 @@ impl Plan {
         self
     }
 
+    pub(crate) fn summariser(mut self, summariser: Arc<dyn Summariser>) -> Self {
+        self.summariser = summariser;
+        self
+    }
+
     pub(crate) fn open(self) -> House {
         let start: Timestamp = "2026-01-01T12:00:00Z".parse().expect("a time");
         let scripted = Arc::new(Scripted::default());
@@ -70,6 +77,7 @@ impl Plan {
             upstream: self.upstream.unwrap_or_else(|| Arc::new(InProcess(Arc::clone(&model)))),
             model,
             ids: self.ids,
+            summariser: self.summariser,
             settings: self.settings,
         };
         House::on(ground, scripted, Arc::new(ManualClock::at(start)))
@@ -83,6 +91,7 @@ struct Ground {
     model: Arc<dyn ChatModel>,
     upstream: Arc<dyn Upstream>,
     ids: Arc<dyn Ids>,
+    summariser: Arc<dyn Summariser>,
 }
 
 /// The running house.
@@ -99,7 +108,13 @@ pub(crate) struct House {
 
 impl House {
     pub(crate) fn plan() -> Plan {
-        Plan { settings: Settings::default(), model: None, upstream: None, ids: Arc::new(CountedIds::default()) }
+        Plan {
+            settings: Settings::default(),
+            model: None,
+            upstream: None,
+            ids: Arc::new(CountedIds::default()),
+            summariser: Arc::new(Extractive),
+        }
     }
 
     pub(crate) fn open() -> Self {
@@ -109,6 +124,7 @@ impl House {
     fn on(ground: Ground, model: Arc<Scripted>, clock: Arc<ManualClock>) -> Self {
         let file = ground.folder.path().join("recalld.db");
         let sqlite = Sqlite::open(&file, Arc::clone(&clock) as _).expect("a data file");
+        let sqlite = sqlite.with_windows(&ground.settings.episodes());
         let flaky = Arc::new(Flaky::new(sqlite));
         let store = Arc::new(Waiting::new(Arc::clone(&flaky), Arc::clone(&clock) as _, ground.settings.waiting()));
         let parts = Parts {
@@ -118,6 +134,7 @@ impl House {
             clock: Arc::clone(&clock) as _,
             ids: Arc::clone(&ground.ids),
             embedder: Arc::new(recalld::model::embed::Builtin::default()),
+            summariser: Arc::clone(&ground.summariser),
             weights: recalld::recall::WeightTable::shipped(),
             templates: Templates::default(),
             meters: Arc::new(Meters::default()),

@@ -10,6 +10,8 @@ mod any_conversation;
 mod bad_input;
 mod chat;
 mod connections;
+mod digest;
+mod digest_kills;
 mod flaky;
 mod guard;
 mod history;

@@ -282,6 +282,10 @@ async fn stats_count() {
             "chat_requests",
             "without_session",
             "without_user",
+            "jobs_queued",
+            "jobs_failing",
+            "jobs_dead",
+            "jobs_last_error",
             "model",
             "version",
             "uptime_seconds"

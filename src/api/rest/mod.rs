@@ -2,6 +2,8 @@
 
 pub(super) mod cleanup;
 pub(super) mod context;
+pub(super) mod episodes;
+pub(super) mod jobs;
 pub(super) mod messages;
 pub(super) mod recall;
 pub(super) mod sessions;

@@ -27,6 +27,12 @@ pub(in crate::api) struct StatsView {
     chat_requests: u64,
     without_session: u64,
     without_user: u64,
+    /// Jobs of everybody that wait, of those the ones that failed before, and those that were given up.
+    jobs_queued: u64,
+    jobs_failing: u64,
+    jobs_dead: u64,
+    /// Why the last of the user's own that failed did; others' errors are not for everybody.
+    jobs_last_error: Option<String>,
     /// Who answers.
     model: String,
     version: &'static str,
@@ -43,6 +49,8 @@ pub(in crate::api) async fn show(
     let named = query.user_id.as_deref().unwrap_or(User::ANONYMOUS);
     let scope = app.scope(&headers, Some(named), None)?;
     let stats = app.memory.stats(&scope).await?;
+    let jobs = app.memory.job_counts(None).await?;
+    let own = app.memory.job_counts(Some(&scope)).await?;
     Ok(Json(StatsView {
         sessions: stats.sessions,
         turns: stats.turns,
@@ -51,6 +59,10 @@ pub(in crate::api) async fn show(
         chat_requests: app.memory.meters().chat_requests.get(),
         without_session: app.memory.meters().without_session.get(),
         without_user: app.memory.meters().without_user.get(),
+        jobs_queued: jobs.queued,
+        jobs_failing: jobs.failing,
+        jobs_dead: jobs.dead,
+        jobs_last_error: own.last_error,
         model: app.memory.model_name().to_owned(),
         version: env!("CARGO_PKG_VERSION"),
         uptime_seconds: app.doors.started.elapsed().as_secs(),

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use jiff::Timestamp;
 
-use super::Check;
+use super::{Check, jobs};
 use crate::cli::Common;
 use crate::cli::config::look_closer;
 use crate::cli::table::{bytes, flat, short};
@@ -43,6 +43,8 @@ pub(super) fn data_file(data: &Path, seen: &Result<Option<Inspection>, StoreErro
     if let Ok(Some(seen)) = seen {
         checks.push(schema(seen));
         checks.push(health(data, seen));
+        // Whoever has the file counts for itself.
+        checks.extend(seen.jobs.as_ref().filter(|_| seen.holder.is_none()).map(jobs::judge));
     }
     checks
 }

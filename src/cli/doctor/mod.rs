@@ -1,9 +1,10 @@
 //! `recalld doctor`: what is well, what is not, and what to do about it.
 //!
 //! Reading order: the checks' shape here, `here` (this machine and its file), `there` (servers: ours and
-//! the model's).
+//! the model's), `jobs` (work in the background).
 
 mod here;
+mod jobs;
 mod there;
 
 use std::process::ExitCode;

@@ -10,7 +10,7 @@ use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::Check;
+use super::{Check, jobs};
 use crate::cli::Common;
 use crate::cli::client::{Client, base_url, headers};
 use crate::cli::embedder;
@@ -20,7 +20,7 @@ use crate::cli::table::counted;
 use crate::cli::upstream::{Upstream, choose};
 use crate::config::Settings;
 use crate::model::http::{client, root_cause};
-use crate::store::Holder;
+use crate::store::{Holder, JobCounts};
 
 /// How long anybody may take to answer.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -70,7 +70,9 @@ async fn visit(doors: &Client, url: &str) -> (Vec<Check>, bool) {
     };
     let mut checks = vec![judge_ready(url, &ready)];
     match timeout(PATIENCE, doors.stats()).await {
-        Ok(Ok(stats)) => checks.extend([Some(judge_stats(&stats)), judge_ids(&stats)].into_iter().flatten()),
+        Ok(Ok(stats)) => {
+            checks.extend([Some(judge_stats(&stats)), judge_jobs(&stats), judge_ids(&stats)].into_iter().flatten())
+        }
         Ok(Err(failure)) => {
             checks.push(Check::fail("stats", format!("{failure}; is RECALLD_API_KEY the server's key?")));
         }
@@ -96,6 +98,14 @@ fn judge_ids(stats: &Value) -> Option<Check> {
             ),
         )),
     }
+}
+
+/// What waits in the background. A server from before there were jobs does not say.
+fn judge_jobs(stats: &Value) -> Option<Check> {
+    let count = |name: &str| stats[name].as_u64();
+    let (queued, failing, dead) = (count("jobs_queued")?, count("jobs_failing")?, count("jobs_dead")?);
+    let last_error = stats["jobs_last_error"].as_str().map(str::to_owned);
+    Some(jobs::judge(&JobCounts { queued, failing, running: 0, dead, last_error }))
 }
 
 fn judge_ready(url: &str, ready: &Value) -> Check {

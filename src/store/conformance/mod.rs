@@ -17,8 +17,10 @@
 pub mod adding;
 pub mod concurrency;
 pub mod content;
+pub mod episodes;
 pub mod expiry;
 pub mod following;
+pub mod jobs;
 pub mod lifecycle;
 pub mod recall;
 pub mod revisions;
@@ -57,6 +59,16 @@ macro_rules! conformance {
             content::names_parts_and_tool_rounds_come_back_byte_for_byte,
             content::numbers_keep_their_digits_and_objects_their_order,
             content::what_nests_too_deeply_is_refused,
+            episodes::episodes_come_back_as_they_were_told,
+            episodes::an_effect_is_applied_once,
+            episodes::what_changed_meanwhile_is_not_told,
+            episodes::a_changed_turn_makes_its_episode_stale,
+            episodes::a_late_answer_makes_its_episode_stale,
+            episodes::episodes_are_found_by_level_hour_and_turn,
+            episodes::a_deleted_session_takes_its_episodes_along,
+            episodes::episodes_outlive_their_turns,
+            episodes::what_is_told_of_an_expired_session_can_be_deleted,
+            episodes::what_can_be_told_again_is,
             expiry::turns_go_by_the_servers_ttl,
             expiry::a_sessions_own_ttl_rules,
             expiry::a_session_that_never_expires_stays,
@@ -70,6 +82,18 @@ macro_rules! conformance {
             expiry::a_ttl_beyond_the_end_of_time_is_never,
             following::applying_changes_equals_loading_anew,
             following::who_follows_while_many_write_misses_nothing,
+            jobs::a_full_window_asks_for_one_job,
+            jobs::only_shown_turns_fill_the_window,
+            jobs::a_lapsed_lease_voids_the_first_claim,
+            jobs::a_late_finish_counts_if_nobody_came,
+            jobs::a_job_asked_for_meanwhile_runs_again,
+            jobs::a_failing_job_waits_and_dies,
+            jobs::a_job_whose_leases_lapse_dies,
+            jobs::jobs_are_given_back_and_released,
+            jobs::a_deleted_session_takes_its_jobs_along,
+            jobs::jobs_belong_to_their_user,
+            jobs::jobs_are_listed_in_pages,
+            jobs::new_jobs_are_told,
             lifecycle::a_fresh_store_answers,
             lifecycle::abandoned_turns_fail,
             lifecycle::a_closed_store_says_so,
@@ -138,8 +162,10 @@ mod tests {
             ("adding", include_str!("adding.rs")),
             ("concurrency", include_str!("concurrency.rs")),
             ("content", include_str!("content.rs")),
+            ("episodes", include_str!("episodes.rs")),
             ("expiry", include_str!("expiry.rs")),
             ("following", include_str!("following.rs")),
+            ("jobs", include_str!("jobs.rs")),
             ("lifecycle", include_str!("lifecycle.rs")),
             ("recall", include_str!("recall.rs")),
             ("revisions", include_str!("revisions.rs")),

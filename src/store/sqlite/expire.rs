@@ -6,6 +6,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::archive;
 use super::connect::meaning;
+use super::job;
 use super::session::{execute, rows_max};
 use crate::period::Period;
 use crate::store::{Expired, Expiry, StoreError};
@@ -33,7 +34,11 @@ pub(super) fn expire(db: &Connection, expiry: Expiry) -> Result<Expired, StoreEr
     }
     let mut sessions = 0;
     for session in distinct(old.iter().map(|(_, session)| *session)) {
-        sessions += execute(db, "DELETE FROM session WHERE key = ?1 AND turns = 0", [session])?;
+        let gone = execute(db, "DELETE FROM session WHERE key = ?1 AND turns = 0", [session])?;
+        if gone > 0 {
+            job::forget(db, session)?;
+        }
+        sessions += gone;
     }
     let more_turns = old.len() == expiry.turns_max;
     let idle = idle_sessions(db, now, server_ttl, expiry.turns_max)?;

@@ -6,8 +6,9 @@ use rusqlite::ErrorCode;
 
 use super::Sqlite;
 use super::connect::{SCHEMA_VERSION, check_ours, meaning, open_reader};
+use super::job;
 use super::lock::held_by;
-use crate::store::{Holder, StoreError};
+use crate::store::{Holder, JobCounts, StoreError};
 
 /// Most problems that are told of one file.
 const PROBLEMS_MAX: usize = 20;
@@ -21,6 +22,8 @@ pub struct Inspection {
     pub schema: i64,
     /// The version this binary writes.
     pub schema_known: i64,
+    /// What waits in the background, if its schema has that.
+    pub jobs: Option<JobCounts>,
 }
 
 impl Sqlite {
@@ -34,8 +37,10 @@ impl Sqlite {
         if !path.exists() {
             return Ok(None);
         }
-        let schema = check_ours(&open_reader(path)?, path)?;
-        Ok(Some(Inspection { holder: held_by(path), schema, schema_known: SCHEMA_VERSION }))
+        let db = open_reader(path)?;
+        let schema = check_ours(&db, path)?;
+        let jobs = if schema == SCHEMA_VERSION { Some(job::counts(&db, None)?) } else { None };
+        Ok(Some(Inspection { holder: held_by(path), schema, schema_known: SCHEMA_VERSION, jobs }))
     }
 
     /// What is damaged in a data file, by SQLite's own word. A `thorough` check compares every index

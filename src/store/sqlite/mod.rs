@@ -1,14 +1,17 @@
 //! SQLite: the default store, one file and nothing else.
 //!
 //! Reading order: `schema.sql` and those after it, `connect` (opening a file), `writer` (group commit),
-//! `readers`, `row` (a turn as a row), then the statements: `session`, `turn`, `expire`, `recall`. `changes`
+//! `readers`, `row` (a turn as a row), then the statements: `session`, `turn`, `expire`, `recall`, `job`, `episode`. `changes`
 //! tells what the writer touched, `inspect` looks at a file from outside.
 
 mod archive;
 mod changes;
 mod connect;
+mod consolidate;
+mod episode;
 mod expire;
 mod inspect;
+mod job;
 mod lock;
 mod place;
 mod readers;
@@ -30,15 +33,17 @@ use rusqlite::Connection;
 
 use self::changes::{ChangeLog, Told};
 use self::connect::meaning;
+use self::job::{Due, Follow};
 use self::lock::Lock;
 use self::readers::Readers;
 use self::writer::Writer;
 use super::archive::{Archive, ArchiveSize, Moved, Packed};
 use super::{
-    ChangeMark, Changes, DerivedRow, DueTurn, Expired, Expiry, HistoryMatch, Kept, Opened, Page, PageRequest,
-    RecallCursor, RecallPage, Recent, Revised, Stats, Store, StoreError, StoreFuture, Todo, Trail,
+    ChangeMark, Changes, DerivedRow, DueTurn, Episodes, Expired, Expiry, HistoryMatch, Jobs, Kept, Opened, Page,
+    PageRequest, RecallCursor, RecallPage, Recent, Revised, Stats, Store, StoreError, StoreFuture, Todo, Trail,
 };
 use crate::clock::Clock;
+use crate::episode::EpisodeSettings;
 use crate::id::{SessionId, TurnId};
 use crate::scope::Scope;
 use crate::session::{
@@ -86,6 +91,7 @@ pub struct Sqlite {
     writer: Arc<Writer>,
     readers: Readers,
     clock: Arc<dyn Clock>,
+    due: Due,
     lock: Lock,
     /// Removed with the store, for tests and trials.
     temporary: Option<PathBuf>,
@@ -111,11 +117,18 @@ impl Sqlite {
             writer: Arc::new(writer),
             readers: Readers::new(path),
             clock,
+            due: due(&EpisodeSettings::default()),
             lock,
             temporary: None,
             #[cfg(test)]
             moves_at_once: false,
         })
+    }
+
+    /// Sets when a session has left its window, so that a job is asked for.
+    pub fn with_windows(mut self, settings: &EpisodeSettings) -> Self {
+        self.due = due(settings);
+        self
     }
 
     /// Opens a store in a new folder that vanishes with it.
@@ -196,6 +209,11 @@ impl Archive for Sqlite {
     }
 }
 
+/// From how many turns on a session is due. An ephemeral one counts messages, and a turn is two of them.
+fn due(settings: &EpisodeSettings) -> Due {
+    Due { durable: settings.durable.at as u64, ephemeral: settings.ephemeral.at.div_ceil(2) as u64 }
+}
+
 impl Store for Sqlite {
     fn archive(&self) -> &dyn Archive {
         self
@@ -237,7 +255,8 @@ impl Store for Sqlite {
 
     fn close_turn(&self, scope: &Scope, turn: ClosedTurn) -> StoreFuture<'_, Kept> {
         let (scope, clock) = (scope.clone(), Arc::clone(&self.clock));
-        self.write(move |db| turn::close(db, &scope, turn, clock.now().as_microsecond()))
+        let (due, notes) = (self.due, self.writer.notes());
+        self.write(move |db| turn::close(db, &scope, turn, clock.now().as_microsecond(), Follow { due, notes: &notes }))
     }
 
     fn revise_turn(&self, scope: &Scope, turn: ReviseTurn) -> StoreFuture<'_, Revised> {
@@ -280,7 +299,11 @@ impl Store for Sqlite {
         turns: Vec<TurnDraft>,
     ) -> StoreFuture<'_, Vec<Turn>> {
         let (scope, clock) = (scope.clone(), Arc::clone(&self.clock));
-        self.write(move |db| turn::add(db, &scope, session, seed.as_ref(), turns, || clock.now()))
+        let (due, notes) = (self.due, self.writer.notes());
+        self.write(move |db| {
+            let follow = Follow { due, notes: &notes };
+            turn::add(db, &scope, session, seed.as_ref(), turns, || clock.now(), follow)
+        })
     }
 
     fn add_messages(
@@ -292,7 +315,11 @@ impl Store for Sqlite {
         ids: Vec<TurnId>,
     ) -> StoreFuture<'_, Vec<Turn>> {
         let (scope, clock) = (scope.clone(), Arc::clone(&self.clock));
-        self.write(move |db| turn::add_messages(db, &scope, session, seed.as_ref(), messages, ids, || clock.now()))
+        let (due, notes) = (self.due, self.writer.notes());
+        self.write(move |db| {
+            let follow = Follow { due, notes: &notes };
+            turn::add_messages(db, &scope, session, seed.as_ref(), (messages, ids), || clock.now(), follow)
+        })
     }
 
     fn last_turns(&self, scope: &Scope, session: SessionId, messages_max: usize) -> StoreFuture<'_, Recent> {
@@ -385,6 +412,14 @@ impl Store for Sqlite {
     fn trace(&self, scope: &Scope, turn: TurnId) -> StoreFuture<'_, Option<String>> {
         let scope = scope.clone();
         self.look_up(1, move |db| trace::find(db, &scope, turn))
+    }
+
+    fn jobs(&self) -> &dyn Jobs {
+        self
+    }
+
+    fn episodes(&self) -> &dyn Episodes {
+        self
     }
 
     fn stats(&self, scope: &Scope) -> StoreFuture<'_, Stats> {

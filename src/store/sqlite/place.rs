@@ -4,9 +4,9 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::{Deserialize, Serialize};
 
 use super::connect::meaning;
-use super::revision;
 use super::row::to_json;
 use super::session::{self, execute, rows_max};
+use super::{episode, revision};
 use crate::id::{SessionId, TurnId};
 use crate::message::Role;
 use crate::scope::Scope;
@@ -111,6 +111,7 @@ pub(super) fn shift(db: &Connection, session_key: i64, shift: &Shift) -> Result<
     for (numbers, superseded) in [(&shift.hide, true), (&shift.show, false)] {
         for number in numbers {
             execute(db, set, params![session_key, number, superseded])?;
+            episode::turn_changed(db, session_key, *number)?;
         }
     }
     for (number, attempt) in &shift.activate {

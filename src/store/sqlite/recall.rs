@@ -33,8 +33,8 @@ pub(super) fn added(db: &Connection, session_key: i64, key: i64, turn: &Turn) ->
 
 /// What a turn's row was like before it is rewritten.
 pub(super) struct Before {
-    session_key: i64,
-    shown: bool,
+    pub(super) session_key: i64,
+    pub(super) shown: bool,
     superseded: bool,
     /// Where its text was.
     pub(super) block: Option<i64>,

@@ -7,8 +7,8 @@ use super::connect::meaning;
 use super::place::{self, ids_column};
 use super::row::{COLUMNS, NEXT, TurnRow, to_json};
 use super::session::execute;
-use super::trace;
 use super::turn::{find, rewrite};
+use super::{episode, trace};
 use crate::clock::from_micros;
 use crate::id::{SessionId, TurnId};
 use crate::message::{Message, Role};
@@ -40,6 +40,7 @@ pub(super) fn revise(db: &Connection, scope: &Scope, revise: ReviseTurn, now: i6
     show_attempt(db, key, next)?;
     execute(db, "UPDATE place SET ids = ?2 WHERE turn = ?1", params![key, ids_column(&revise.ids)])?;
     execute(db, "UPDATE turn SET superseded = 0 WHERE key = ?1", [key])?;
+    episode::turn_changed(db, session_key, turn.number)?;
     Ok(Revised { attempt: next, number: turn.number, created_at: turn.created_at })
 }
 

@@ -5,6 +5,7 @@ use uuid::Uuid;
 
 use super::connect::meaning;
 use super::row::to_json;
+use super::{episode, job};
 use crate::clock::from_micros;
 use crate::id::SessionId;
 use crate::period::{Period, Ttl};
@@ -132,7 +133,10 @@ pub(super) fn update(
 }
 
 pub(super) fn delete(db: &Connection, scope: &Scope, id: SessionId) -> Result<Option<u64>, StoreError> {
-    let Some((key, _)) = find(db, scope, id)? else { return Ok(None) };
+    // What was told of it may have outlived it.
+    let told = episode::forget(db, scope, id)?;
+    let Some((key, _)) = find(db, scope, id)? else { return Ok(told.then_some(0)) };
+    job::forget(db, key)?;
     let turns = execute(db, "DELETE FROM turn WHERE session = ?1", params![key])?;
     execute(db, "DELETE FROM session WHERE key = ?1", params![key])?;
     Ok(Some(turns as u64))

@@ -5,9 +5,10 @@ use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::Map;
 
 use super::connect::meaning;
+use super::job::{Follow, after_turn};
 use super::row::{COLUMNS, NEXT, TurnRow};
 use super::session::{self, Place, cursor, execute, reserve, rows_max, turn_expiry};
-use super::{archive, place, recall, revision, trace};
+use super::{archive, episode, place, recall, revision, trace};
 use crate::clock::from_micros;
 use crate::id::{SessionId, TurnId};
 use crate::message::{Message, Role};
@@ -105,7 +106,13 @@ impl Stand {
 }
 
 /// Writes how a pending turn ended.
-pub(super) fn close(db: &Connection, scope: &Scope, closed: ClosedTurn, now: i64) -> Result<Kept, StoreError> {
+pub(super) fn close(
+    db: &Connection,
+    scope: &Scope,
+    closed: ClosedTurn,
+    now: i64,
+    follow: Follow<'_>,
+) -> Result<Kept, StoreError> {
     check::ending(&closed)?;
     let Some((session_key, row)) = find(db, scope, closed.session, closed.id)? else {
         return Err(StoreError::UnknownTurn(closed.id));
@@ -135,6 +142,7 @@ pub(super) fn close(db: &Connection, scope: &Scope, closed: ClosedTurn, now: i64
     }
     revision::keep_others(db, key, &turn, closed.others, now)?;
     execute(db, USED, params![session_key, now])?;
+    after_turn(db, session_key, turn.number, follow)?;
     Ok(Kept::OnDisk)
 }
 
@@ -160,6 +168,7 @@ pub(super) fn add(
     seed: Option<&SessionSeed>,
     drafts: Vec<TurnDraft>,
     now: impl Fn() -> Timestamp,
+    follow: Follow<'_>,
 ) -> Result<Vec<Turn>, StoreError> {
     let seed = place_for(db, scope, session, seed)?;
     drafts.iter().try_for_each(check::draft)?;
@@ -170,6 +179,9 @@ pub(super) fn add(
         let turn = placed(draft, session, place.number, &now);
         stand.insert(db, &mut place, &turn, &ClientIds::default())?;
         turns.push(turn);
+    }
+    if let Some(last) = turns.last() {
+        after_turn(db, place.key, last.number, follow)?;
     }
     Ok(turns)
 }
@@ -214,9 +226,9 @@ pub(super) fn add_messages(
     scope: &Scope,
     session: SessionId,
     seed: Option<&SessionSeed>,
-    messages: Vec<AddedMessage>,
-    ids: Vec<TurnId>,
+    (messages, ids): (Vec<AddedMessage>, Vec<TurnId>),
     now: impl Fn() -> Timestamp,
+    follow: Follow<'_>,
 ) -> Result<Vec<Turn>, StoreError> {
     let last = last_row(db, scope, session)?;
     let open = last.filter(|row| row.status == TurnStatus::Partial.as_str() && row.answer.is_none());
@@ -243,7 +255,7 @@ pub(super) fn add_messages(
         return Err(StoreError::Refused("there are more turns than ids for them".into()));
     }
     let drafts = grouped.turns.into_iter().zip(ids).map(draft).collect();
-    touched.extend(add(db, scope, session, seed, drafts, now)?);
+    touched.extend(add(db, scope, session, seed, drafts, now, follow)?);
     Ok(touched)
 }
 
@@ -283,6 +295,9 @@ pub(super) fn rewrite(db: &Connection, key: i64, turn: &Turn) -> Result<(), Stor
     }
     execute(db, REWRITE, values)?;
     recall::rewritten(db, key, &before, turn)?;
+    if before.shown {
+        episode::turn_changed(db, before.session_key, turn.number)?;
+    }
     place::answered(db, key, turn)
 }
 

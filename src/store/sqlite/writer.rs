@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rusqlite::Connection;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 use tracing::warn;
 
 use super::changes::ChangeLog;
@@ -41,6 +41,8 @@ pub(super) struct Notes {
     touched: Mutex<Touched>,
     erased: AtomicBool,
     changes: Arc<ChangeLog>,
+    jobs: AtomicBool,
+    job_news: Arc<Notify>,
 }
 
 /// Session keys and when somebody last looked, in microseconds.
@@ -55,6 +57,16 @@ impl Notes {
     /// What changed for whoever holds turns in memory.
     pub(super) fn changes(&self) -> &ChangeLog {
         &self.changes
+    }
+
+    /// Says that a job was asked for: whoever does jobs is told when it is on disk.
+    pub(super) fn jobs(&self, some: bool) {
+        self.jobs.fetch_or(some, Ordering::Relaxed);
+    }
+
+    /// Told when a job was asked for.
+    pub(super) fn job_news(&self) -> Arc<Notify> {
+        Arc::clone(&self.job_news)
     }
 
     fn touched(&self) -> MutexGuard<'_, Touched> {
@@ -228,6 +240,9 @@ fn commit(db: &Connection, mut batch: Vec<Command>, notes: &Notes) {
         warn!(writes = batch.len(), error = %error, "A transaction of {} writes failed: {error}", batch.len());
     }
     notes.changes.publish();
+    if notes.jobs.swap(false, Ordering::Relaxed) {
+        notes.job_news.notify_one();
+    }
     empty_log(db, notes);
     for command in batch {
         command.write.answer(fate.clone());

@@ -211,6 +211,14 @@ impl Store for Flaky {
         self.inner.trace(scope, turn)
     }
 
+    fn jobs(&self) -> &dyn Jobs {
+        self.inner.jobs()
+    }
+
+    fn episodes(&self) -> &dyn Episodes {
+        self.inner.episodes()
+    }
+
     fn stats(&self, scope: &Scope) -> StoreFuture<'_, Stats> {
         self.inner.stats(scope)
     }

@@ -1,0 +1,192 @@
+//! Jobs: claimed, done, and ended together with what they came to.
+
+use std::sync::Arc;
+
+use jiff::SignedDuration;
+use tokio::sync::Notify;
+use tracing::{info, warn};
+
+use crate::episode::Episode;
+use crate::id::{JobId, SessionId};
+use crate::job::{Job, JobKind, dice, next_try};
+use crate::memory::Memory;
+use crate::model::ModelError;
+use crate::model::embed::EmbedError;
+use crate::scope::Scope;
+use crate::store::{Claim, Effect, Finished, JobCounts, Page, PageRequest, StoreError};
+
+/// How long a job may take before somebody else may try it.
+const LEASE: SignedDuration = SignedDuration::from_mins(5);
+/// Most jobs in one call of [`Memory::run_jobs_once`]; a job that never comes to an end must not keep its caller.
+const RUN_MAX: u64 = 100_000;
+
+/// Why a job could not be done.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum DigestError {
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Nobody summarised.
+    #[error("no summary: {0}")]
+    Model(#[from] ModelError),
+    /// Nobody made vectors.
+    #[error("no vectors: {0}")]
+    Embed(#[from] EmbedError),
+    /// A job of a kind that this version does not know.
+    #[error("this version knows no jobs of the kind `{0}`")]
+    UnknownKind(JobKind),
+}
+
+/// How a try at a job ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JobEnd {
+    /// As the store says.
+    Finished(Finished),
+    /// It failed and is tried again later.
+    Failed,
+    /// It failed for the last time.
+    Dead,
+}
+
+/// What a run of jobs came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct JobsRun {
+    /// Tries that ended with their effect.
+    pub done: u64,
+    /// Tries that failed.
+    pub failed: u64,
+    /// Tries whose effect came too late, or was of something that changed.
+    pub lost: u64,
+}
+
+impl Memory {
+    /// Does every job that is due. To be called by whoever has no worker.
+    pub async fn run_jobs_once(&self) -> Result<JobsRun, StoreError> {
+        let mut run = JobsRun::default();
+        while run.done + run.failed + run.lost < RUN_MAX {
+            let Some(claim) = self.claim_job().await? else { break };
+            match self.run_job(&claim).await? {
+                JobEnd::Finished(Finished::Done | Finished::Again) => run.done += 1,
+                JobEnd::Finished(Finished::Changed | Finished::Lost) => run.lost += 1,
+                JobEnd::Failed | JobEnd::Dead => run.failed += 1,
+            }
+        }
+        Ok(run)
+    }
+
+    /// Takes the next job that is due.
+    pub async fn claim_job(&self) -> Result<Option<Claim>, StoreError> {
+        let now = self.parts.clock.reading().wall;
+        self.parts.store.jobs().claim(now, LEASE).await
+    }
+
+    /// Does a job and ends it. May be dropped at any time: then the claim is still held, see [`Memory::give_job_back`].
+    pub async fn run_job(&self, claim: &Claim) -> Result<JobEnd, StoreError> {
+        let done = match self.perform(claim).await {
+            Ok(effect) => self.finish(claim, effect).await.map_err(DigestError::from),
+            Err(error) => Err(error),
+        };
+        match done {
+            Ok(finished) => Ok(self.ended(claim, finished)),
+            Err(error) => self.note_failure(claim, &error).await,
+        }
+    }
+
+    /// Ends a job with its effect. Text that was summarised moves into blocks; where that fails, the next job moves it.
+    async fn finish(&self, claim: &Claim, effect: Effect) -> Result<Finished, StoreError> {
+        let told = match &effect {
+            Effect::Consolidate(done) => done.to,
+            Effect::Nothing => 0,
+        };
+        let finished = self.parts.store.jobs().finish(claim, effect).await?;
+        if told > 0 && matches!(finished, Finished::Done | Finished::Again) {
+            let session = claim.job.session;
+            if let Err(error) = self.archive(&claim.scope, session, told + 1).await {
+                warn!(session.id = %session, error = %error, "Old text of session `{session}` stays where it is: {error}");
+            }
+        }
+        Ok(finished)
+    }
+
+    async fn perform(&self, claim: &Claim) -> Result<Effect, DigestError> {
+        match &claim.job.kind {
+            kind if *kind == JobKind::CONSOLIDATE => self.consolidate(claim).await,
+            kind => Err(DigestError::UnknownKind(kind.clone())),
+        }
+    }
+
+    fn ended(&self, claim: &Claim, finished: Finished) -> JobEnd {
+        let Job { id, kind, session, .. } = &claim.job;
+        match finished {
+            Finished::Done | Finished::Again => self.parts.meters.jobs_done.one(),
+            Finished::Changed | Finished::Lost => {
+                info!(job.id = %id, session.id = %session, "Job `{kind}` of session `{session}` came to nothing: {finished:?}");
+            }
+        }
+        JobEnd::Finished(finished)
+    }
+
+    async fn note_failure(&self, claim: &Claim, error: &DigestError) -> Result<JobEnd, StoreError> {
+        let Job { id, kind, session, attempts, .. } = &claim.job;
+        let pause = next_try(*attempts, dice(*id, *attempts));
+        let now = self.parts.clock.reading().wall;
+        let next = pause.map(|pause| now.saturating_add(pause).unwrap_or(now));
+        self.parts.meters.jobs_failed.one();
+        let end = if next.is_some() { JobEnd::Failed } else { JobEnd::Dead };
+        if end == JobEnd::Dead {
+            self.parts.meters.jobs_dead.one();
+        }
+        warn!(job.id = %id, session.id = %session, job.attempts = attempts, error = %error,
+              "Job `{kind}` of session `{session}` failed ({attempts} times so far): {error}");
+        match self.parts.store.jobs().fail(claim, &error.to_string(), next).await? {
+            Finished::Lost => Ok(JobEnd::Finished(Finished::Lost)),
+            _ => Ok(end),
+        }
+    }
+
+    /// Puts a job back that was not seen through.
+    pub async fn give_job_back(&self, claim: &Claim) -> Result<(), StoreError> {
+        self.parts.store.jobs().give_back(claim).await.map(drop)
+    }
+
+    /// Told when there is a new job.
+    pub fn job_news(&self) -> Arc<Notify> {
+        self.parts.store.jobs().news()
+    }
+
+    /// A user's jobs.
+    pub async fn jobs(&self, scope: &Scope, page: PageRequest) -> Result<Page<Job>, StoreError> {
+        self.parts.store.jobs().list(scope, page).await
+    }
+
+    /// How many jobs a user has, or everybody.
+    pub async fn job_counts(&self, scope: Option<&Scope>) -> Result<JobCounts, StoreError> {
+        self.parts.store.jobs().counts(scope).await
+    }
+
+    /// Tries jobs again that were given up or wait for their next try, all of a user's or one.
+    pub async fn retry_jobs(&self, scope: &Scope, job: Option<JobId>) -> Result<u64, StoreError> {
+        self.parts.store.jobs().retry(scope, job).await
+    }
+
+    /// Asks for a session to be looked at. Answers whether there is one.
+    pub async fn ask_for_digest(&self, scope: &Scope, session: SessionId) -> Result<bool, StoreError> {
+        self.parts.store.jobs().enqueue(scope, session, JobKind::CONSOLIDATE).await
+    }
+
+    /// A user's episodes, of one session or of all.
+    pub async fn episodes(
+        &self,
+        scope: &Scope,
+        session: Option<SessionId>,
+        page: PageRequest,
+    ) -> Result<Page<Episode>, StoreError> {
+        self.parts.store.episodes().list(scope, session, page).await
+    }
+
+    /// Removes what was derived from turns that are there, of one user or of everybody, and asks for it to be derived
+    /// again. Answers how many episodes went.
+    pub async fn digest_again(&self, scope: Option<&Scope>) -> Result<u64, StoreError> {
+        self.parts.store.episodes().make_again(scope).await
+    }
+}

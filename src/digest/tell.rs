@@ -1,0 +1,125 @@
+//! Hours from stretches, and the session from hours.
+
+use jiff::Timestamp;
+
+use super::consolidate::{Digest, Made, Span};
+use super::jobs::DigestError;
+use crate::episode::{Episode, Level, Tier, aged, tiers};
+use crate::model::summarise::{Told, told_by};
+use crate::store::{Progress, Wanted};
+
+/// Stretches that an hour is told from, the newest of it. Nobody talks more in an hour; what is imported may look so.
+const STRETCHES_IN_HOUR_MAX: usize = 48;
+/// Hours that become part of the session's summary in one run.
+const HOURS_MAX: usize = 24;
+
+impl Digest<'_> {
+    /// Tells the hours anew of which a stretch is new or has changed.
+    pub(super) async fn hours(&self, made: &mut Made) -> Result<(), DigestError> {
+        let hours = std::mem::take(&mut made.hours);
+        let stretches = self.stretches_of(&hours, &made.done.keep).await?;
+        for tier in tiers(&hours, &stretches) {
+            self.hour(tier, made).await?;
+        }
+        Ok(())
+    }
+
+    /// The stretches of some hours as they will be when this run is over.
+    async fn stretches_of(&self, hours: &[Timestamp], changed: &[Episode]) -> Result<Vec<Episode>, DigestError> {
+        let mut stretches: Vec<Episode> = changed.to_vec();
+        for hour in hours {
+            for stretch in self.tier(Level::Stretch, 0, Some(*hour), STRETCHES_IN_HOUR_MAX).await? {
+                if stretches.iter().all(|known| known.first != stretch.first) {
+                    stretches.push(stretch);
+                }
+            }
+        }
+        stretches.retain(|stretch| !stretch.summary.is_empty());
+        Ok(stretches)
+    }
+
+    async fn hour(&self, tier: Tier<'_>, made: &mut Made) -> Result<(), DigestError> {
+        let begin = tier.stretches.len().saturating_sub(STRETCHES_IN_HOUR_MAX);
+        let stretches = &tier.stretches[begin..];
+        let known = self.tier(Level::Hour, 0, Some(tier.hour), STRETCHES_IN_HOUR_MAX).await?;
+        let first = stretches.first().map(|stretch| stretch.first);
+        made.done.drop.extend(known.iter().filter(|hour| Some(hour.first) != first).map(|hour| hour.id));
+        let Some(span) = span(stretches) else { return Ok(()) };
+        let before = known.iter().find(|hour| hour.first == span.first);
+        let summary = match stretches {
+            // What one stretch tells of an hour is all there is to tell.
+            [only] => only.summary.clone(),
+            several => self.summarise(None, several.iter().flat_map(|one| again(one)).collect(), Level::Hour).await?,
+        };
+        made.done.keep.push(self.episode(Level::Hour, span, summary, before));
+        Ok(())
+    }
+
+    /// Goes on telling the session by the hours that have become old enough, one after the other: in whichever steps it
+    /// is told, it comes to the same.
+    pub(super) async fn session(&self, progress: &Progress, made: &mut Made) -> Result<(), DigestError> {
+        let Some(newest) = made.newest else { return Ok(()) };
+        let known = progress.session.as_ref();
+        let told = known.filter(|_| !progress.session_is_stale);
+        let hours = self.hours_after(told.map_or(0, |told| told.last), made).await?;
+        let old = aged(&hours, newest, self.settings.hours_kept);
+        made.done.more |= old > HOURS_MAX;
+        let hours: Vec<&Episode> = hours[..old.min(HOURS_MAX)].iter().collect();
+        let Some(span) = span(&told.into_iter().chain(hours.iter().copied()).collect::<Vec<_>>()) else {
+            return Ok(());
+        };
+        if hours.is_empty() {
+            return Ok(());
+        }
+        let mut summary = told.map(|told| told.summary.clone());
+        for hour in hours {
+            summary = Some(self.summarise(summary, again(hour), Level::Session).await?);
+        }
+        if let Some(moved) = known.filter(|known| known.first != span.first) {
+            made.done.drop.push(moved.id);
+        }
+        made.done.keep.push(self.episode(Level::Session, span, summary.unwrap_or_default(), known));
+        Ok(())
+    }
+
+    /// The hours that begin after a turn, as they will be when this run is over.
+    async fn hours_after(&self, after: u64, made: &Made) -> Result<Vec<Episode>, DigestError> {
+        let made_now = |hour: &&Episode| hour.level == Level::Hour && hour.first > after;
+        let mut hours: Vec<Episode> = made.done.keep.iter().filter(made_now).cloned().collect();
+        for hour in self.tier(Level::Hour, after, None, HOURS_MAX + 1).await? {
+            let replaced = hours.iter().any(|made| made.first == hour.first) || made.done.drop.contains(&hour.id);
+            if !replaced {
+                hours.push(hour);
+            }
+        }
+        hours.sort_by_key(|hour| hour.first);
+        Ok(hours)
+    }
+
+    async fn tier(
+        &self,
+        level: Level,
+        after: u64,
+        hour: Option<Timestamp>,
+        limit: usize,
+    ) -> Result<Vec<Episode>, DigestError> {
+        let wanted = Wanted { level, after, hour, limit };
+        Ok(self.memory.parts.store.episodes().tier(self.scope, self.session, wanted).await?)
+    }
+}
+
+/// An episode as things that were said.
+fn again(episode: &Episode) -> Vec<Told> {
+    told_by(&episode.summary, episode.from)
+}
+
+/// All that some episodes tell of.
+fn span(episodes: &[&Episode]) -> Option<Span> {
+    Some(Span {
+        first: episodes.iter().map(|episode| episode.first).min()?,
+        last: episodes.iter().map(|episode| episode.last).max()?,
+        weight: episodes.iter().map(|episode| episode.weight).sum(),
+        from: episodes.iter().map(|episode| episode.from).min()?,
+        to: episodes.iter().map(|episode| episode.to).max()?,
+    })
+}

@@ -1,0 +1,237 @@
+//! Episodes in SQL: reading them, and noticing that one tells what is no longer so. `consolidate` writes them.
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use uuid::Uuid;
+use xxhash_rust::xxh3::Xxh3;
+
+use super::connect::meaning;
+use super::row::{COLUMNS as TURN_COLUMNS, TurnRow};
+use super::session::{self, cursor, execute, rows_max};
+use super::{Sqlite, consolidate, job};
+use crate::clock::from_micros;
+use crate::episode::{Episode, Leaving, Level, Meaning};
+use crate::id::{EpisodeId, SessionId};
+use crate::job::JobKind;
+use crate::scope::Scope;
+use crate::session::SessionKind;
+use crate::store::recall::Stamp;
+use crate::store::{Episodes, Limits, Page, PageRequest, Progress, StoreError, StoreFuture, Stretch, Wanted};
+
+/// A turn of a session has changed: what tells of it is to be made anew. Answers whether anything is.
+pub(super) fn turn_changed(db: &Connection, session_key: i64, number: u64) -> Result<bool, StoreError> {
+    let sql = "UPDATE episode SET stale = 1 WHERE session_key = ?1 AND first <= ?2 AND last >= ?2 AND stale = 0";
+    let marked = execute(db, sql, params![session_key, number])? > 0;
+    if marked {
+        job::ask_for(db, session_key, &JobKind::CONSOLIDATE)?;
+    }
+    Ok(marked)
+}
+
+/// Removes what was told of a session, in all its lives. Answers whether there was anything.
+pub(super) fn forget(db: &Connection, scope: &Scope, session: SessionId) -> Result<bool, StoreError> {
+    let sql = "DELETE FROM episode WHERE tenant = ?1 AND user = ?2 AND session = ?3";
+    let (tenant, user) = (scope.tenant().as_str(), scope.user().as_str());
+    Ok(execute(db, sql, params![tenant, user, session.as_uuid().as_bytes()])? > 0)
+}
+
+const COLUMNS: &str = "key, id, session, level, first, last, weight, begun_at, ended_at, summary, embedder, vector,
+                       made_by, version";
+
+fn read(row: &Row<'_>) -> rusqlite::Result<(u64, Episode)> {
+    let embedder: Option<String> = row.get(10)?;
+    let vector: Option<Vec<u8>> = row.get(11)?;
+    let episode = Episode {
+        id: EpisodeId::from_uuid(Uuid::from_bytes(row.get(1)?)),
+        session: SessionId::from_uuid(Uuid::from_bytes(row.get(2)?)),
+        // The database checks the word.
+        level: Level::parse(row.get_ref(3)?.as_str()?).unwrap_or(Level::Stretch),
+        first: row.get(4)?,
+        last: row.get(5)?,
+        weight: row.get(6)?,
+        from: from_micros(row.get(7)?),
+        to: from_micros(row.get(8)?),
+        summary: row.get(9)?,
+        vector: embedder.zip(vector).map(|(embedder, bytes)| Meaning { embedder, values: floats(&bytes) }),
+        made_by: row.get(12)?,
+        version: row.get(13)?,
+    };
+    Ok((row.get(0)?, episode))
+}
+
+fn floats(bytes: &[u8]) -> Vec<f32> {
+    bytes.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()
+}
+
+/// Runs a query for [`COLUMNS`].
+fn select(db: &Connection, rest: &str, values: impl rusqlite::Params) -> Result<Vec<(u64, Episode)>, StoreError> {
+    let mut statement =
+        db.prepare_cached(&format!("SELECT {COLUMNS} FROM episode {rest}")).map_err(|error| meaning(&error))?;
+    let rows = statement.query_map(values, read).map_err(|error| meaning(&error))?;
+    rows.collect::<Result<_, _>>().map_err(|error| meaning(&error))
+}
+
+fn without_keys(found: Vec<(u64, Episode)>) -> Vec<Episode> {
+    found.into_iter().map(|(_, episode)| episode).collect()
+}
+
+fn list(
+    db: &Connection,
+    scope: &Scope,
+    session: Option<SessionId>,
+    page: PageRequest,
+) -> Result<Page<Episode>, StoreError> {
+    let (tenant, user) = (scope.tenant().as_str(), scope.user().as_str());
+    let (after, limit) = (cursor(page), rows_max(page.limit.saturating_add(1)));
+    let found = match session {
+        Some(session) => select(
+            db,
+            "WHERE tenant = ?1 AND user = ?2 AND session = ?3 AND key > ?4 AND summary <> '' ORDER BY key LIMIT ?5",
+            params![tenant, user, session.as_uuid().as_bytes(), after, limit],
+        ),
+        None => select(
+            db,
+            "WHERE tenant = ?1 AND user = ?2 AND key > ?3 AND summary <> '' ORDER BY key LIMIT ?4",
+            params![tenant, user, after, limit],
+        ),
+    };
+    Ok(Page::cut(found?, page.limit))
+}
+
+fn progress(db: &Connection, scope: &Scope, id: SessionId, limits: Limits) -> Result<Option<Progress>, StoreError> {
+    let Some((key, session)) = session::find(db, scope, id)? else { return Ok(None) };
+    let sql = "SELECT consolidated FROM session WHERE key = ?1";
+    let consolidated = db.query_row(sql, [key], |row| row.get(0)).map_err(|error| meaning(&error))?;
+    let of_level = |level: Level, rest: &str, limit: usize| {
+        let rest = format!("WHERE session_key = ?1 AND level = ?2 {rest} LIMIT ?3");
+        select(db, &rest, params![key, level.as_str(), rows_max(limit)]).map(without_keys)
+    };
+    let last = of_level(Level::Stretch, "ORDER BY first DESC", 1)?.pop();
+    Ok(Some(Progress {
+        kind: session.kind,
+        consolidated,
+        begins: begins(db, key, consolidated)?,
+        leaving: leaving(db, key, consolidated, session.kind, limits.turns)?,
+        last_is_whole: match &last {
+            Some(last) => is_whole(db, key, last.first, last.last)?,
+            None => false,
+        },
+        last,
+        stale: of_level(Level::Stretch, "AND stale = 1 ORDER BY first", limits.stale)?,
+        session_is_stale: !of_level(Level::Session, "AND stale = 1", 1)?.is_empty(),
+        session: of_level(Level::Session, "", 1)?.pop(),
+    }))
+}
+
+/// The first number after this one that is there.
+fn begins(db: &Connection, key: i64, after: u64) -> Result<u64, StoreError> {
+    let sql = "SELECT coalesce(min(number), ?2 + 1) FROM turn WHERE session = ?1 AND number > ?2";
+    let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
+    statement.query_row(params![key, after], |row| row.get(0)).map_err(|error| meaning(&error))
+}
+
+/// Shown turns after this one, with how much each counts.
+fn leaving(db: &Connection, key: i64, after: u64, kind: SessionKind, limit: usize) -> Result<Vec<Leaving>, StoreError> {
+    let sql = "SELECT number, iif(?3, 1 + (answer IS NOT NULL), 1) FROM turn WHERE session = ?1 AND number > ?2
+               AND status IN ('complete', 'partial') AND superseded = 0 ORDER BY number LIMIT ?4";
+    let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
+    let values = params![key, after, kind == SessionKind::Ephemeral, rows_max(limit)];
+    let read = |row: &Row<'_>| Ok(Leaving { number: row.get(0)?, weight: row.get(1)? });
+    let rows = statement.query_map(values, read).map_err(|error| meaning(&error))?;
+    rows.collect::<Result<_, _>>().map_err(|error| meaning(&error))
+}
+
+/// Whether every number of a range is there; those that expired are not.
+fn is_whole(db: &Connection, key: i64, first: u64, last: u64) -> Result<bool, StoreError> {
+    let sql = "SELECT count(*) FROM turn WHERE session = ?1 AND number BETWEEN ?2 AND ?3";
+    let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
+    let there: u64 =
+        statement.query_row(params![key, first, last], |row| row.get(0)).map_err(|error| meaning(&error))?;
+    Ok(there == last - first + 1)
+}
+
+/// What a range of turns is like: whatever is added, removed, hidden, shown or said otherwise changes it.
+pub(super) fn stamp(db: &Connection, key: i64, first: u64, last: u64) -> Result<Stamp, StoreError> {
+    let sql = "SELECT number, checksum, superseded FROM turn WHERE session = ?1 AND number BETWEEN ?2 AND ?3
+               ORDER BY number";
+    let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
+    let mut rows = statement.query(params![key, first, last]).map_err(|error| meaning(&error))?;
+    let mut hash = Xxh3::new();
+    while let Some(row) = rows.next().map_err(|error| meaning(&error))? {
+        for column in 0..3 {
+            let value: i64 = row.get(column).map_err(|error| meaning(&error))?;
+            hash.update(&value.to_le_bytes());
+        }
+    }
+    Ok(Stamp(hash.digest() as i64))
+}
+
+fn stretch(db: &Connection, scope: &Scope, id: SessionId, first: u64, last: u64) -> Result<Stretch, StoreError> {
+    let Some((key, _)) = session::find(db, scope, id)? else { return Err(StoreError::UnknownSession(id)) };
+    let sql = format!(
+        "SELECT {TURN_COLUMNS} FROM turn WHERE session = ?1 AND number BETWEEN ?2 AND ?3
+         AND status IN ('complete', 'partial') AND superseded = 0 ORDER BY number"
+    );
+    let mut statement = db.prepare_cached(&sql).map_err(|error| meaning(&error))?;
+    let rows = statement.query_map(params![key, first, last], TurnRow::read).map_err(|error| meaning(&error))?;
+    let rows: Vec<TurnRow> = rows.collect::<Result<_, _>>().map_err(|error| meaning(&error))?;
+    Ok(Stretch {
+        turns: rows.into_iter().filter_map(|row| row.turn(db, id).ok()).collect(),
+        stamp: stamp(db, key, first, last)?,
+        whole: is_whole(db, key, first, last)?,
+    })
+}
+
+const HOUR_MICROS: i64 = 3_600_000_000;
+
+fn tier(db: &Connection, scope: &Scope, id: SessionId, wanted: Wanted) -> Result<Vec<Episode>, StoreError> {
+    let Some((key, _)) = session::find(db, scope, id)? else { return Ok(Vec::new()) };
+    let hour = wanted.hour.map(|hour| hour.as_microsecond());
+    let (from, to) = hour.map_or((i64::MIN, i64::MAX), |hour| (hour, hour.saturating_add(HOUR_MICROS - 1)));
+    let order = if hour.is_some() { "DESC" } else { "ASC" };
+    let rest = format!(
+        "WHERE session_key = ?1 AND level = ?2 AND first > ?3 AND begun_at BETWEEN ?4 AND ?5 ORDER BY first {order} LIMIT ?6"
+    );
+    let values = params![key, wanted.level.as_str(), wanted.after, from, to, rows_max(wanted.limit)];
+    let mut found = select(db, &rest, values).map(without_keys)?;
+    found.sort_by_key(|episode| episode.first);
+    Ok(found)
+}
+
+impl Episodes for Sqlite {
+    fn list(&self, scope: &Scope, session: Option<SessionId>, page: PageRequest) -> StoreFuture<'_, Page<Episode>> {
+        let scope = scope.clone();
+        self.read(move |db| list(db, &scope, session, page))
+    }
+
+    fn progress(&self, scope: &Scope, session: SessionId, limits: Limits) -> StoreFuture<'_, Option<Progress>> {
+        let scope = scope.clone();
+        self.read(move |db| progress(db, &scope, session, limits))
+    }
+
+    fn stretch(&self, scope: &Scope, session: SessionId, first: u64, last: u64) -> StoreFuture<'_, Stretch> {
+        let scope = scope.clone();
+        self.read(move |db| stretch(db, &scope, session, first, last))
+    }
+
+    fn tier(&self, scope: &Scope, session: SessionId, wanted: Wanted) -> StoreFuture<'_, Vec<Episode>> {
+        let scope = scope.clone();
+        self.read(move |db| tier(db, &scope, session, wanted))
+    }
+
+    fn make_again(&self, scope: Option<&Scope>) -> StoreFuture<'_, u64> {
+        let (scope, notes) = (scope.cloned(), self.writer.notes());
+        self.write(move |db| {
+            let gone = consolidate::make_again(db, scope.as_ref())?;
+            notes.jobs(true);
+            notes.erased(gone > 0);
+            Ok(gone)
+        })
+    }
+}
+
+/// Looks an episode's key up.
+pub(super) fn key_of(db: &Connection, session_key: i64, id: EpisodeId) -> Result<Option<i64>, StoreError> {
+    let sql = "SELECT key FROM episode WHERE session_key = ?1 AND id = ?2";
+    let values = params![session_key, id.as_uuid().as_bytes()];
+    db.query_row(sql, values, |row| row.get(0)).optional().map_err(|error| meaning(&error))
+}

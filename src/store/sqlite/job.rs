@@ -1,0 +1,311 @@
+//! Jobs in SQL.
+
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use tokio::sync::Notify;
+use uuid::Uuid;
+
+use super::connect::meaning;
+use super::session::{self, cursor, execute, rows_max};
+use super::writer::Notes;
+use super::{Sqlite, consolidate, episode};
+use crate::clock::from_micros;
+use crate::id::{JobId, SessionId};
+use crate::job::{ATTEMPTS_MAX, Job, JobKind, JobState};
+use crate::scope::Scope;
+use crate::store::{Claim, Effect, Finished, JobCounts, Jobs, Page, PageRequest, StoreError, StoreFuture};
+
+/// Said of a job that took its process with it each time.
+const LAPSED: &str = "whoever did it stopped before it was done";
+
+/// From how many turns that are not summarised a session is due; 0 is never.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Due {
+    pub(super) durable: u64,
+    pub(super) ephemeral: u64,
+}
+
+/// What is to follow a turn.
+#[derive(Clone, Copy)]
+pub(super) struct Follow<'a> {
+    pub(super) due: Due,
+    pub(super) notes: &'a Notes,
+}
+
+/// Looks whether a turn that was just written makes its session due. On most turns that is one look at the session,
+/// which has just been written.
+pub(super) fn after_turn(db: &Connection, session_key: i64, number: u64, follow: Follow<'_>) -> Result<(), StoreError> {
+    let Follow { due, notes } = follow;
+    let sql = "SELECT consolidated, kind = 'ephemeral' FROM session WHERE key = ?1";
+    let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
+    let read = |row: &Row<'_>| Ok((row.get::<_, u64>(0)?, row.get::<_, bool>(1)?));
+    let (consolidated, ephemeral) = statement.query_row([session_key], read).map_err(|error| meaning(&error))?;
+    if number <= consolidated {
+        notes.jobs(episode::turn_changed(db, session_key, number)?);
+        return Ok(());
+    }
+    let due = if ephemeral { due.ephemeral } else { due.durable };
+    if due == 0 || number - consolidated < due || waits(db, session_key, &JobKind::CONSOLIDATE)? {
+        return Ok(());
+    }
+    if shown(db, session_key, consolidated, due)? < due {
+        return Ok(());
+    }
+    notes.jobs(true);
+    ask_for(db, session_key, &JobKind::CONSOLIDATE)
+}
+
+/// Whether asking for a job would change nothing: it waits, will run again, or is dead.
+fn waits(db: &Connection, session_key: i64, kind: &JobKind) -> Result<bool, StoreError> {
+    let sql = "SELECT state <> 'running' OR again FROM job WHERE session = ?1 AND kind = ?2";
+    let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
+    let found = statement.query_row(params![session_key, kind.as_str()], |row| row.get(0)).optional();
+    Ok(found.map_err(|error| meaning(&error))?.unwrap_or(false))
+}
+
+/// How many turns after this one are shown, as far as `most`.
+fn shown(db: &Connection, session_key: i64, after: u64, most: u64) -> Result<u64, StoreError> {
+    let sql = "SELECT count(*) FROM (SELECT 1 FROM turn WHERE session = ?1 AND number > ?2
+               AND status IN ('complete', 'partial') AND superseded = 0 ORDER BY number DESC LIMIT ?3)";
+    let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
+    statement.query_row(params![session_key, after, most], |row| row.get(0)).map_err(|error| meaning(&error))
+}
+
+/// Asks for a job of a session, once.
+pub(super) fn ask_for(db: &Connection, session_key: i64, kind: &JobKind) -> Result<(), StoreError> {
+    let sql = "INSERT INTO job (session, kind, created_at) SELECT key, ?2, updated_at FROM session WHERE key = ?1
+               ON CONFLICT (session, kind) DO UPDATE SET again = 1 WHERE state = 'running'";
+    execute(db, sql, params![session_key, kind.as_str()]).map(drop)
+}
+
+/// Removes the jobs of a session that goes.
+pub(super) fn forget(db: &Connection, session_key: i64) -> Result<(), StoreError> {
+    execute(db, "DELETE FROM job WHERE session = ?1", [session_key]).map(drop)
+}
+
+const COLUMNS: &str =
+    "job.key, job.kind, session.id, job.state, job.attempts, job.run_at, job.last_error, job.created_at,
+                       tenant, user, job.fence";
+
+fn read(row: &Row<'_>) -> rusqlite::Result<Claim> {
+    let (key, created_at): (i64, i64) = (row.get(0)?, row.get(7)?);
+    let run_at: i64 = row.get(5)?;
+    let job = Job {
+        id: JobId::kept_as(key.unsigned_abs(), from_micros(created_at)),
+        kind: JobKind::named(row.get::<_, String>(1)?),
+        session: SessionId::from_uuid(Uuid::from_bytes(row.get(2)?)),
+        // The database checks the word.
+        state: JobState::parse(row.get_ref(3)?.as_str()?).unwrap_or(JobState::Dead),
+        attempts: row.get(4)?,
+        run_at: (run_at != 0).then(|| from_micros(run_at)),
+        last_error: row.get(6)?,
+        created_at: from_micros(created_at),
+    };
+    let scope = Scope::as_stored(row.get_ref(8)?.as_str()?, row.get_ref(9)?.as_str()?);
+    Ok(Claim { job, scope, key, fence: row.get(10)? })
+}
+
+/// Takes the first job that is due. One that took its process with it too often is given up.
+fn claim(db: &Connection, now: i64, lease: SignedDuration) -> Result<Option<Claim>, StoreError> {
+    loop {
+        let Some((key, attempts)) = first_due(db, now)? else { return Ok(None) };
+        if attempts >= ATTEMPTS_MAX {
+            let sql = "UPDATE job SET state = 'dead', last_error = coalesce(last_error, ?2) WHERE key = ?1";
+            execute(db, sql, params![key, LAPSED])?;
+            continue;
+        }
+        let until = now.saturating_add(i64::try_from(lease.as_micros()).unwrap_or(i64::MAX));
+        let take =
+            "UPDATE job SET state = 'running', attempts = attempts + 1, fence = fence + 1, again = 0, run_at = ?2
+                    WHERE key = ?1";
+        execute(db, take, params![key, until])?;
+        let sql = format!("SELECT {COLUMNS} FROM job JOIN session ON session.key = job.session WHERE job.key = ?1");
+        let found = db.query_row(&sql, [key], read).optional().map_err(|error| meaning(&error))?;
+        match found {
+            Some(claim) => return Ok(Some(claim)),
+            // Its session is gone, whoever removed that.
+            None => drop(execute(db, "DELETE FROM job WHERE key = ?1", [key])?),
+        }
+    }
+}
+
+pub(super) const FIRST_DUE: &str =
+    "SELECT key, attempts FROM job WHERE state <> 'dead' AND run_at <= ?1 ORDER BY run_at, key LIMIT 1";
+
+fn first_due(db: &Connection, now: i64) -> Result<Option<(i64, u32)>, StoreError> {
+    let mut statement = db.prepare_cached(FIRST_DUE).map_err(|error| meaning(&error))?;
+    let found = statement.query_row([now], |row| Ok((row.get(0)?, row.get(1)?))).optional();
+    found.map_err(|error| meaning(&error))
+}
+
+/// Whether a claim is the newest of its job, and what session that is about.
+fn held(db: &Connection, claim: &Claim) -> Result<Option<i64>, StoreError> {
+    let sql = "SELECT session FROM job WHERE key = ?1 AND fence = ?2 AND state = 'running'";
+    let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
+    let found = statement.query_row(params![claim.key, claim.fence], |row| row.get(0)).optional();
+    found.map_err(|error| meaning(&error))
+}
+
+fn finish(db: &Connection, claim: &Claim, effect: Effect) -> Result<Finished, StoreError> {
+    let Some(session_key) = held(db, claim)? else { return Ok(Finished::Lost) };
+    let more = match effect {
+        Effect::Nothing => false,
+        Effect::Consolidate(done) => {
+            if !consolidate::apply(db, session_key, &claim.scope, claim.job.session, &done)? {
+                wait_again(db, claim.key)?;
+                return Ok(Finished::Changed);
+            }
+            done.more
+        }
+    };
+    let gone = "DELETE FROM job WHERE key = ?1 AND again = 0 AND NOT ?2";
+    if execute(db, gone, params![claim.key, more])? > 0 {
+        return Ok(Finished::Done);
+    }
+    wait_again(db, claim.key)?;
+    Ok(Finished::Again)
+}
+
+/// Lets a job run once more, as if it were new.
+fn wait_again(db: &Connection, key: i64) -> Result<(), StoreError> {
+    let sql = "UPDATE job SET state = 'queued', attempts = 0, run_at = 0, again = 0, last_error = NULL WHERE key = ?1";
+    execute(db, sql, [key]).map(drop)
+}
+
+fn fail(db: &Connection, claim: &Claim, error: &str, next_try: Option<i64>) -> Result<Finished, StoreError> {
+    if held(db, claim)?.is_none() {
+        return Ok(Finished::Lost);
+    }
+    let state = if next_try.is_some() { JobState::Queued } else { JobState::Dead };
+    let sql = "UPDATE job SET state = ?2, run_at = ?3, last_error = ?4 WHERE key = ?1";
+    execute(db, sql, params![claim.key, state.as_str(), next_try.unwrap_or(0), crate::job::told(error)])?;
+    Ok(Finished::Done)
+}
+
+fn give_back(db: &Connection, claim: &Claim) -> Result<Finished, StoreError> {
+    if held(db, claim)?.is_none() {
+        return Ok(Finished::Lost);
+    }
+    let sql = "UPDATE job SET state = 'queued', run_at = 0, attempts = attempts - 1 WHERE key = ?1";
+    execute(db, sql, [claim.key])?;
+    Ok(Finished::Done)
+}
+
+fn list(db: &Connection, scope: &Scope, page: PageRequest) -> Result<Page<Job>, StoreError> {
+    let sql = format!(
+        "SELECT {COLUMNS} FROM job CROSS JOIN session ON session.key = job.session
+         WHERE job.key > ?3 AND tenant = ?1 AND user = ?2 ORDER BY job.key LIMIT ?4"
+    );
+    let mut statement = db.prepare_cached(&sql).map_err(|error| meaning(&error))?;
+    let (tenant, user) = (scope.tenant().as_str(), scope.user().as_str());
+    let values = params![tenant, user, cursor(page), rows_max(page.limit.saturating_add(1))];
+    let rows = statement.query_map(values, read).map_err(|error| meaning(&error))?;
+    let found = rows.map(|row| row.map(|claim| (claim.key.unsigned_abs(), claim.job)).map_err(|error| meaning(&error)));
+    Ok(Page::cut(found.collect::<Result<_, _>>()?, page.limit))
+}
+
+/// Counts the jobs of a user, or of everybody.
+pub(super) fn counts(db: &Connection, scope: Option<&Scope>) -> Result<JobCounts, StoreError> {
+    let (tenant, user) = scope.map(|scope| (scope.tenant().as_str(), scope.user().as_str())).unzip();
+    let of = "FROM job CROSS JOIN session ON session.key = job.session
+              WHERE (?1 IS NULL OR (tenant = ?1 AND user = ?2))";
+    let sql = format!(
+        "SELECT count(*) FILTER (WHERE state = 'queued'), count(*) FILTER (WHERE state = 'running'),
+                count(*) FILTER (WHERE state = 'dead'),
+                count(*) FILTER (WHERE state = 'queued' AND last_error IS NOT NULL),
+                (SELECT last_error {of} AND last_error IS NOT NULL ORDER BY job.key DESC LIMIT 1) {of}"
+    );
+    let read = |row: &Row<'_>| {
+        let (queued, running, dead, failing) = (row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?);
+        Ok(JobCounts { queued, failing, running, dead, last_error: row.get(4)? })
+    };
+    db.query_row(&sql, params![tenant, user], read).map_err(|error| meaning(&error))
+}
+
+/// Lets jobs run that are dead or wait for their next try.
+fn retry(db: &Connection, scope: &Scope, wanted: Option<JobId>) -> Result<u64, StoreError> {
+    let sql = format!(
+        "SELECT {COLUMNS} FROM job CROSS JOIN session ON session.key = job.session
+         WHERE tenant = ?1 AND user = ?2 AND (state = 'dead' OR (state = 'queued' AND run_at > 0))"
+    );
+    let mut statement = db.prepare_cached(&sql).map_err(|error| meaning(&error))?;
+    let who = (scope.tenant().as_str(), scope.user().as_str());
+    let rows = statement.query_map(who, read).map_err(|error| meaning(&error))?;
+    let failed: Vec<Claim> = rows.collect::<Result<_, _>>().map_err(|error| meaning(&error))?;
+    let wanted = |claim: &&Claim| wanted.is_none_or(|id| id == claim.job.id);
+    let mut tried = 0;
+    for claim in failed.iter().filter(wanted) {
+        let sql = "UPDATE job SET state = 'queued', attempts = 0, run_at = 0 WHERE key = ?1";
+        tried += execute(db, sql, [claim.key])? as u64;
+    }
+    Ok(tried)
+}
+
+impl Jobs for Sqlite {
+    fn enqueue(&self, scope: &Scope, session: SessionId, kind: JobKind) -> StoreFuture<'_, bool> {
+        let (scope, notes) = (scope.clone(), self.writer.notes());
+        self.write(move |db| match session::find(db, &scope, session)? {
+            Some((key, _)) => {
+                notes.jobs(true);
+                ask_for(db, key, &kind).map(|()| true)
+            }
+            None => Ok(false),
+        })
+    }
+
+    fn claim(&self, now: Timestamp, lease: SignedDuration) -> StoreFuture<'_, Option<Claim>> {
+        Box::pin(async move {
+            // A look costs no transaction; most of the time there is nothing.
+            let now = now.as_microsecond();
+            match self.readers.read_here(|db| first_due(db, now)).await? {
+                Some(_) => self.writer.write(move |db| claim(db, now, lease)).await,
+                None => Ok(None),
+            }
+        })
+    }
+
+    fn finish(&self, claim: &Claim, effect: Effect) -> StoreFuture<'_, Finished> {
+        let claim = claim.clone();
+        self.write(move |db| finish(db, &claim, effect))
+    }
+
+    fn fail(&self, claim: &Claim, error: &str, next_try: Option<Timestamp>) -> StoreFuture<'_, Finished> {
+        let (claim, error) = (claim.clone(), error.to_owned());
+        self.write(move |db| fail(db, &claim, &error, next_try.map(|at| at.as_microsecond().max(1))))
+    }
+
+    fn give_back(&self, claim: &Claim) -> StoreFuture<'_, Finished> {
+        let claim = claim.clone();
+        self.write(move |db| give_back(db, &claim))
+    }
+
+    fn release(&self) -> StoreFuture<'_, u64> {
+        let sql = "UPDATE job SET state = 'queued', run_at = 0 WHERE state = 'running'";
+        self.write(move |db| execute(db, sql, []).map(|released| released as u64))
+    }
+
+    fn list(&self, scope: &Scope, page: PageRequest) -> StoreFuture<'_, Page<Job>> {
+        let scope = scope.clone();
+        self.read(move |db| list(db, &scope, page))
+    }
+
+    fn counts(&self, scope: Option<&Scope>) -> StoreFuture<'_, JobCounts> {
+        let scope = scope.cloned();
+        self.read(move |db| counts(db, scope.as_ref()))
+    }
+
+    fn retry(&self, scope: &Scope, job: Option<JobId>) -> StoreFuture<'_, u64> {
+        let (scope, notes) = (scope.clone(), self.writer.notes());
+        self.write(move |db| {
+            let tried = retry(db, &scope, job)?;
+            notes.jobs(tried > 0);
+            Ok(tried)
+        })
+    }
+
+    fn news(&self) -> Arc<Notify> {
+        self.writer.notes().job_news()
+    }
+}

@@ -1,0 +1,321 @@
+//! What follows a conversation in the background: episodes by number of turns, hour and session, made once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use jiff::SignedDuration;
+use proptest::prelude::*;
+use recalld::digest::{JobEnd, JobsRun};
+use recalld::episode::{Episode, Level};
+use recalld::id::SessionId;
+use recalld::model::ModelError;
+use recalld::model::summarise::{Summariser, SummaryFuture, Talk};
+use recalld::scope::{Scope, Tenant, User};
+use recalld::store::{Finished, PageRequest, Store};
+use serde_json::json;
+use tokio::sync::Semaphore;
+
+use crate::house::{House, SESSION, eventually};
+
+fn scope() -> Scope {
+    Scope::new(Tenant::default(), User::anonymous())
+}
+
+fn session() -> SessionId {
+    SessionId::parse(SESSION).expect("a session id")
+}
+
+/// Adds exchanges, numbered on from `from`.
+async fn say(house: &House, turns: std::ops::RangeInclusive<u64>) {
+    for n in turns {
+        let (query, response) = (format!("I planted {n} roses in bed {n}."), format!("Noted: {n} roses in bed {n}."));
+        let turn = json!({ "query": query, "response": response });
+        house.post(&format!("/api/v1/sessions/{SESSION}/turns")).json(turn).await.expect(201);
+    }
+}
+
+async fn open(house: &House) {
+    house.post("/api/v1/sessions").json(json!({ "id": SESSION })).await.expect(201);
+}
+
+async fn episodes(house: &House) -> Vec<Episode> {
+    let page = PageRequest::first(1_000);
+    house.store.episodes().list(&scope(), Some(session()), page).await.expect("episodes").items
+}
+
+async fn ranges(house: &House, level: Level) -> Vec<(u64, u64)> {
+    let all = episodes(house).await;
+    all.iter().filter(|episode| episode.level == level).map(|episode| (episode.first, episode.last)).collect()
+}
+
+async fn run(house: &House) -> JobsRun {
+    house.memory.run_jobs_once().await.expect("jobs run")
+}
+
+/// E2, E7: at 20 turns the oldest are told, the last 10 stay; 100 turns are 5 stretches, each with its words and vector.
+#[tokio::test]
+async fn a_hundred_turns_become_five_episodes() {
+    let house = House::open();
+    open(&house).await;
+    for n in 1..=100 {
+        say(&house, n..=n).await;
+        let ran = run(&house).await;
+        assert_eq!(ran.done > 0, n >= 20 && n % 10 == 0, "after turn {n}: {ran:?}");
+    }
+    let told = [(1, 20), (21, 40), (41, 60), (61, 80), (81, 90)];
+    assert_eq!(ranges(&house, Level::Stretch).await, told);
+    for episode in episodes(&house).await {
+        let Episode { summary, vector, made_by, .. } = &episode;
+        assert!(summary.contains("roses in bed"), "{summary}");
+        assert_eq!(made_by, "builtin-summary-1");
+        assert!(vector.as_ref().is_some_and(|vector| vector.embedder.starts_with("builtin-256")), "{episode:?}");
+    }
+    assert_eq!(ranges(&house, Level::Hour).await, [(1, 90)], "all in one hour");
+}
+
+/// A4: hours are told together, and what lies further back than a day is one summary of the session.
+#[tokio::test]
+async fn hours_and_then_the_session_are_told() {
+    let house = House::open();
+    open(&house).await;
+    for (n, hours) in [(1, 0), (2, 1), (3, 30), (4, 60)] {
+        house.clock.advance(SignedDuration::from_hours(hours));
+        say(&house, 20 * n - 19..=20 * n).await;
+        run(&house).await;
+    }
+    assert_eq!(ranges(&house, Level::Stretch).await, [(1, 20), (21, 40), (41, 60), (61, 70)]);
+    assert_eq!(ranges(&house, Level::Hour).await, [(1, 20), (21, 40), (41, 60), (61, 70)]);
+    // The stretch that began with turn 41 was told when the third hour was the newest.
+    assert_eq!(ranges(&house, Level::Session).await, [(1, 60)]);
+}
+
+/// DESIGN 6: what is told again from the turns comes to the same.
+#[tokio::test]
+async fn digesting_again_comes_to_the_same() {
+    let house = House::open();
+    open(&house).await;
+    for n in 1..=75 {
+        say(&house, n..=n).await;
+        house.clock.advance(SignedDuration::from_mins(40));
+        run(&house).await;
+    }
+    let sorted = async || {
+        let mut all = episodes(&house).await;
+        all.iter_mut().for_each(|episode| episode.version = 1);
+        all.sort_by_key(|episode| (episode.level, episode.first));
+        all
+    };
+    let before = sorted().await;
+    assert!(before.iter().any(|episode| episode.level == Level::Session), "{before:#?}");
+    let gone = house.memory.digest_again(Some(&scope())).await.expect("done");
+    assert_eq!((gone as usize, episodes(&house).await.len()), (before.len(), 0));
+    run(&house).await;
+    assert_eq!(sorted().await, before);
+}
+
+/// An edit of what was told is told anew, and only that.
+#[tokio::test]
+async fn an_edited_turn_is_told_anew() {
+    let house = House::open();
+    let history = |words: &[&str]| {
+        let said = words.iter().flat_map(|word| {
+            [
+                json!({"role": "user", "content": format!("We met {word}.")}),
+                json!({"role": "assistant", "content": "ok"}),
+            ]
+        });
+        said.collect::<Vec<_>>()
+    };
+    let names: Vec<String> = (0..60).map(|n| format!("Anna{n} in Porto")).collect();
+    let mut words: Vec<&str> = names.iter().map(String::as_str).collect();
+    let ask = async |words: &[&str]| {
+        let mut messages = history(words);
+        messages.pop();
+        house.post("/v1/chat/completions").session(SESSION).json(json!({"model": "m", "messages": messages})).await
+    };
+    for n in 1..=40 {
+        ask(&words[..n]).await.expect(200);
+    }
+    run(&house).await;
+    assert_eq!(ranges(&house, Level::Stretch).await, [(1, 20), (21, 30)]);
+    let all = |episodes: Vec<Episode>| episodes.into_iter().map(|episode| episode.summary).collect::<String>();
+    assert!(all(episodes(&house).await).contains("Anna25"));
+    words[24] = "Bertram in Lisbon";
+    ask(&words[..25]).await.expect(200);
+    run(&house).await;
+    let told = all(episodes(&house).await);
+    assert!(!told.contains("Anna25") && !told.contains("Anna29") && told.contains("Anna22"), "{told}");
+    assert_eq!(house.store.jobs().counts(None).await.expect("counts").queued, 0);
+}
+
+/// Summarises when it is allowed to, and counts.
+struct Slow {
+    told: AtomicUsize,
+    go_on: Semaphore,
+}
+
+impl Slow {
+    fn new(permits: usize) -> Arc<Self> {
+        Arc::new(Self { told: AtomicUsize::new(0), go_on: Semaphore::new(permits) })
+    }
+}
+
+impl Summariser for Slow {
+    fn name(&self) -> &str {
+        "slow"
+    }
+
+    /// Numbers of all the beds that were spoken of, so that nothing told is lost on the way.
+    fn summarise(&self, talk: Talk) -> SummaryFuture<'_> {
+        Box::pin(async move {
+            self.told.fetch_add(1, Ordering::SeqCst);
+            self.go_on.acquire().await.map_err(|_| ModelError::BrokeOff("closed".into()))?.forget();
+            let beds = talk.said.iter().filter(|told| told.speaker == "user").map(|told| told.text.clone());
+            Ok(format!("user: {}", beds.collect::<Vec<_>>().join(" ")))
+        })
+    }
+}
+
+/// P5: a worker that is paused in the middle until its lease lapses, and another that does its job: one effect.
+#[tokio::test]
+async fn a_paused_worker_changes_nothing() {
+    let slow = Slow::new(0);
+    let house = House::plan().summariser(Arc::clone(&slow) as _).open();
+    open(&house).await;
+    say(&house, 1..=20).await;
+    let paused = house.memory.claim_job().await.expect("claimed").expect("one is due");
+    let late = tokio::spawn({
+        let memory = house.memory.clone();
+        async move { memory.run_job(&paused).await.expect("answered") }
+    });
+    eventually("it summarises", async || (slow.told.load(Ordering::SeqCst) == 1).then_some(())).await;
+    house.clock.advance(SignedDuration::from_mins(6));
+    let second = house.memory.claim_job().await.expect("claimed").expect("the lease has lapsed");
+    slow.go_on.add_permits(10);
+    let ends = (late.await.expect("it ends"), house.memory.run_job(&second).await.expect("answered"));
+    assert_eq!(ends, (JobEnd::Finished(Finished::Lost), JobEnd::Finished(Finished::Done)));
+    assert_eq!(ranges(&house, Level::Stretch).await, [(1, 10)]);
+    assert!(episodes(&house).await.iter().all(|episode| episode.version == 1), "told once");
+    assert_eq!(run(&house).await, JobsRun::default());
+}
+
+/// A summariser that fails is tried again, later and later, and then waits for a person.
+#[tokio::test]
+async fn a_failing_job_is_visible_and_can_be_tried_again() {
+    let slow = Slow::new(0);
+    slow.go_on.close();
+    let house = House::plan().summariser(slow).open();
+    open(&house).await;
+    say(&house, 1..=20).await;
+    for attempt in 1..=5 {
+        assert_eq!(run(&house).await.failed, 1, "attempt {attempt}");
+        assert_eq!(run(&house).await, JobsRun::default(), "not before its time");
+        house.clock.advance(SignedDuration::from_mins(11));
+    }
+    assert_eq!(run(&house).await, JobsRun::default(), "it is dead");
+    let counts = house.memory.job_counts(Some(&scope())).await.expect("counts");
+    assert_eq!(
+        (counts.dead, counts.last_error.as_deref()),
+        (1, Some("no summary: the model's answer broke off: closed"))
+    );
+    assert_eq!(house.memory.retry_jobs(&scope(), None).await.expect("tried again"), 1);
+    assert_eq!(run(&house).await.failed, 1);
+}
+
+/// Section 9: jobs and episodes are shown to whom they belong, in pages.
+#[tokio::test]
+async fn jobs_and_episodes_are_shown_to_their_owner() {
+    let house = House::open();
+    open(&house).await;
+    say(&house, 1..=100).await;
+    let jobs = house.get("/api/v1/jobs").send().await.expect(200);
+    assert_eq!(jobs["counts"], json!({ "queued": 1, "failing": 0, "running": 0, "dead": 0 }));
+    assert_eq!((&jobs["jobs"][0]["session_id"], &jobs["jobs"][0]["kind"]), (&json!(SESSION), &json!("consolidate")));
+    assert_eq!(house.metric("recalld_jobs_queued").await, 1);
+    let foreign = house.get("/api/v1/jobs").user("bob").send().await.expect(200);
+    assert_eq!((foreign["jobs"].as_array().map(Vec::len), &foreign["counts"]["queued"]), (Some(0), &json!(0)));
+    let report = house.post("/api/v1/digest").send().await.expect(200);
+    assert_eq!((&report["jobs_done"], &report["episodes_dropped"]), (&json!(1), &json!(0)));
+    assert_eq!((house.metric("recalld_jobs_queued").await, house.metric("recalld_jobs_done_total").await), (0, 1));
+
+    let path = format!("/api/v1/episodes?session={SESSION}&limit=2");
+    let told = house.pages(&path, "episodes").await;
+    assert_eq!(told.len(), 6, "five stretches and an hour");
+    let first = json!([told[0]["level"], told[0]["turn_first"], told[0]["turn_last"], told[0]["version"]]);
+    assert_eq!(first, json!(["stretch", 1, 20, 1]));
+    assert_eq!(house.pages("/api/v1/episodes?limit=50", "episodes").await, told);
+    let foreign = house.get(&path).user("bob").send().await.expect(200);
+    assert_eq!(foreign, json!({ "episodes": [], "next": null }));
+    assert_eq!(house.get("/api/v1/episodes?session=x").send().await.refusal(), (400, "invalid_session_id"));
+    assert_eq!(house.post("/api/v1/jobs/retry?id=x").send().await.refusal(), (400, "invalid_job"));
+    assert_eq!(house.post("/api/v1/jobs/retry").send().await.expect(200), json!({ "jobs_retried": 0 }));
+
+    let report = house.post("/api/v1/digest?rebuild=true").send().await.expect(200);
+    assert_eq!((&report["episodes_dropped"], &report["jobs_done"]), (&json!(6), &json!(1)));
+    let again = house.pages(&path, "episodes").await;
+    assert_eq!(again, told, "made again, it is the same");
+}
+
+/// Deleting a session removes what was told of it, for everybody to see.
+#[tokio::test]
+async fn a_deleted_session_is_told_no_more() {
+    let house = House::open();
+    open(&house).await;
+    say(&house, 1..=40).await;
+    run(&house).await;
+    assert!(!episodes(&house).await.is_empty());
+    house.ask("DELETE", &format!("/api/v1/sessions/{SESSION}")).send().await.expect(200);
+    assert_eq!(episodes(&house).await, []);
+    let bytes = std::fs::read(house.data()).expect("the data file");
+    assert!(!bytes.windows(12).any(|window| window == b"roses in bed"), "erased is erased");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
+
+    /// Turns that arrive while others are summarised are neither lost nor told twice.
+    #[test]
+    fn what_arrives_meanwhile_is_told_once(arrivals in proptest::collection::vec(0..25_u64, 1..8), rest in 20..40_u64) {
+        let runtime = tokio::runtime::Runtime::new().expect("threads");
+        runtime.block_on(arriving(&arrivals, rest));
+    }
+}
+
+async fn arriving(arrivals: &[u64], rest: u64) {
+    let slow = Slow::new(0);
+    let house = House::plan().summariser(Arc::clone(&slow) as _).open();
+    open(&house).await;
+    say(&house, 1..=20).await;
+    let mut last = 20;
+    let working = tokio::spawn({
+        let memory = house.memory.clone();
+        async move { while memory.run_jobs_once().await.expect("jobs run").done > 0 {} }
+    });
+    for more in arrivals {
+        // Somewhere in the middle of a run, or between two.
+        slow.go_on.add_permits(1);
+        tokio::task::yield_now().await;
+        say(&house, last + 1..=last + more).await;
+        last += more;
+    }
+    slow.go_on.add_permits(10_000);
+    working.await.expect("it works");
+    say(&house, last + 1..=last + rest).await;
+    last += rest;
+    run(&house).await;
+    check_told_once(&house, last).await;
+}
+
+/// Every turn is in one stretch or in the window, and every stretch says what its turns say.
+async fn check_told_once(house: &House, last: u64) {
+    let mut next = 1;
+    for stretch in episodes(house).await.iter().filter(|episode| episode.level == Level::Stretch) {
+        assert_eq!(stretch.first, next, "no gap, no overlap");
+        for n in stretch.first..=stretch.last {
+            let said = format!("I planted {n} roses in bed {n}.");
+            assert_eq!(stretch.summary.matches(&said).count(), 1, "turn {n} in {}", stretch.summary);
+        }
+        next = stretch.last + 1;
+    }
+    assert!((10..20).contains(&(last + 1 - next)), "{} turns wait in the window", last + 1 - next);
+}
