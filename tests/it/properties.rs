@@ -393,7 +393,7 @@ fn b_p11_database_constraint_compliance() {
         // A row like the one that is there, with one thing changed.
         let copy = |number: &str, status: &str, question: &str, answer: &str| {
             row(&format!("NULL, turn.session, {number}, randomblob(16), '{status}', role, '{question}', '{answer}', extra, turn.metadata,
-                          turn.created_at, answered_at, checksum, expires_at, superseded"))
+                          turn.created_at, answered_at, checksum, expires_at, superseded, block"))
         };
         match &invalid {
             Invalid::BlankQuery(blank) => {
