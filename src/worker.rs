@@ -26,6 +26,8 @@ const JOBS_EVERY: Duration = Duration::from_secs(5);
 const JOBS_RETRY: Duration = Duration::from_secs(30);
 /// How long a job that is under way may take when everything stops.
 const JOBS_PATIENCE: Duration = Duration::from_secs(1);
+/// How often full blocks are looked for.
+const BLOCKS_EVERY: Duration = Duration::from_secs(10);
 /// How soon a failed cleanup is tried again, at most.
 const CLEANUP_RETRY: Duration = Duration::from_secs(300);
 
@@ -42,9 +44,10 @@ impl Worker {
         let (stop, stopped) = watch::channel(false);
         let tools = tokio::spawn(until(stopped.clone(), give_up_on_tools(memory.clone())));
         let rows = tokio::spawn(until(stopped.clone(), derive_rows(memory.clone())));
+        let blocks = tokio::spawn(until(stopped.clone(), pack_blocks(memory.clone())));
         let jobs = tokio::spawn(run_jobs(memory.clone(), stopped.clone()));
         let cleaning = tokio::spawn(until(stopped, clean_up(memory, clock, cleanup_every)));
-        Self { stop, tasks: vec![cleaning, tools, rows, jobs] }
+        Self { stop, tasks: vec![cleaning, tools, rows, jobs, blocks] }
     }
 
     /// Starts writing what waits in this store.
@@ -101,6 +104,16 @@ async fn derive_rows(memory: Memory) {
                 warn!(error = %error, "Rows for recall cannot be written yet: {error}");
                 tokio::time::sleep(ROWS_RETRY).await;
             }
+        }
+    }
+}
+
+/// Packs old text tightly, a little at a time.
+async fn pack_blocks(memory: Memory) {
+    loop {
+        tokio::time::sleep(BLOCKS_EVERY).await;
+        if let Err(error) = memory.pack_blocks().await {
+            warn!(error = %error, "Old text cannot be packed tightly yet: {error}");
         }
     }
 }

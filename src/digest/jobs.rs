@@ -83,13 +83,29 @@ impl Memory {
     /// Does a job and ends it. May be dropped at any time: then the claim is still held, see [`Memory::give_job_back`].
     pub async fn run_job(&self, claim: &Claim) -> Result<JobEnd, StoreError> {
         let done = match self.perform(claim).await {
-            Ok(effect) => self.parts.store.jobs().finish(claim, effect).await.map_err(DigestError::from),
+            Ok(effect) => self.finish(claim, effect).await.map_err(DigestError::from),
             Err(error) => Err(error),
         };
         match done {
             Ok(finished) => Ok(self.ended(claim, finished)),
             Err(error) => self.note_failure(claim, &error).await,
         }
+    }
+
+    /// Ends a job with its effect. Text that was summarised moves into blocks; where that fails, the next job moves it.
+    async fn finish(&self, claim: &Claim, effect: Effect) -> Result<Finished, StoreError> {
+        let told = match &effect {
+            Effect::Consolidate(done) => done.to,
+            Effect::Nothing => 0,
+        };
+        let finished = self.parts.store.jobs().finish(claim, effect).await?;
+        if told > 0 && matches!(finished, Finished::Done | Finished::Again) {
+            let session = claim.job.session;
+            if let Err(error) = self.archive(&claim.scope, session, told + 1).await {
+                warn!(session.id = %session, error = %error, "Old text of session `{session}` stays where it is: {error}");
+            }
+        }
+        Ok(finished)
     }
 
     async fn perform(&self, claim: &Claim) -> Result<Effect, DigestError> {

@@ -1,8 +1,10 @@
 //! Digest: what happens after a turn, in the background. Nothing here blocks or slows an answer.
 //!
 //! Reading order: `rows` (what recall keeps of turns), `jobs` (claiming work and seeing it through), `consolidate` (turns
-//! that left the window become episodes), `tell` (hours and the session from those).
+//! that left the window become episodes), `tell` (hours and the session from those), `archive` (their text moves into
+//! blocks).
 
+mod archive;
 mod consolidate;
 mod jobs;
 mod rows;

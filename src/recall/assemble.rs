@@ -54,6 +54,11 @@ pub(crate) fn turns_wanted(index: &ScopeIndex, found: &[Found], ask: &Ask) -> Ve
     wanted
 }
 
+/// Whether what was found still stands where it was found.
+pub(crate) fn all_in_place(index: &ScopeIndex, found: &[Found]) -> bool {
+    found.iter().all(|found| Place::of(index, found).is_some())
+}
+
 /// Fewer tokens than a message's line has: its date and speaker, and one for each word that tells something.
 fn tokens_at_least(index: &ScopeIndex, found: &Found) -> usize {
     let length = Place::of(index, found).map_or(0, |place| place.docs(index).lengths[place.no as usize]);

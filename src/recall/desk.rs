@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::task::JoinHandle;
 use tracing::warn;
 
 use super::assemble::ReadTurns;
@@ -22,7 +23,7 @@ use crate::meter::Meters;
 use crate::model::embed::Embedder;
 use crate::scope::Scope;
 use crate::session::Turn;
-use crate::store::{ChangeMark, Changes, RecallEntry, RecallKept, Store, StoreError};
+use crate::store::{ChangeMark, Changes, RecallCursor, RecallEntry, RecallKept, RecallPage, Store, StoreError};
 
 /// What recall is made of.
 #[derive(Clone)]
@@ -111,19 +112,43 @@ impl Recall {
         let shelf = self.caught_up(scope).await?;
         let plan = self.plan(scope, &shelf, ask).await?;
         let vectors = self.vectors_of(&plan).await;
+        for _ in 1..SEARCHES_MAX {
+            if let Some(recalled) = self.search(scope, &shelf, ask, &plan, &vectors, false).await? {
+                return Ok(recalled);
+            }
+        }
+        Ok(self.search(scope, &shelf, ask, &plan, &vectors, true).await?.unwrap_or_default())
+    }
+
+    /// Searches, reads what was found, and packs it. `None` when the index lost or moved messages while they were read,
+    /// unless that is to be put up with.
+    async fn search(
+        &self,
+        scope: &Scope,
+        shelf: &Shelf,
+        ask: &Ask,
+        plan: &Plan,
+        vectors: &QuestionVectors,
+        whatever_happens: bool,
+    ) -> Result<Option<Recalled>, RecallError> {
         let ranked_max = if ask.ranked_max == 0 { RANKED } else { ask.ranked_max };
         let weights = self.parts.weights.of(plan.profile, vectors.plain.is_some());
         let near = self.parts.embedder.near();
         let (asked, found, instance) = shelf.read(|index| {
-            let asked = plan.asked(index, &vectors);
+            let asked = plan.asked(index, vectors);
             let found = search(index, &asked, weights, plan.within, ranked_max, near);
             (asked, found, index.instance())
         });
-        let read = self.turns_of(scope, &shelf, &found, ask).await?;
+        let read = self.turns_of(scope, shelf, &found, ask).await?;
         Ok(shelf.read(|index| {
-            // The numbers of words are those of one instance; a scope that was loaded anew meanwhile has others.
-            let asked = if index.instance() == instance { asked } else { plan.asked(index, &vectors) };
-            assemble::assemble(index, ask, &plan, &asked, found, &read, &self.counted)
+            // The numbers of messages and words are those of the index that was searched.
+            let same = index.instance() == instance;
+            let in_place = same && assemble::all_in_place(index, &found);
+            if !in_place && !whatever_happens {
+                return None;
+            }
+            let asked = if same { asked } else { plan.asked(index, vectors) };
+            Some(assemble::assemble(index, ask, plan, &asked, found, &read, &self.counted))
         }))
     }
 
@@ -139,6 +164,15 @@ impl Recall {
     pub async fn index_size(self: &Arc<Self>, scope: &Scope) -> Result<(usize, usize), RecallError> {
         let shelf = self.caught_up(scope).await?;
         Ok(shelf.read(|index| (index.bytes(), index.keys.len() + index.replies.len())))
+    }
+
+    /// Takes in what was just written, so that the next question need not. Only for a scope that is in memory anyway.
+    pub fn take_in(self: &Arc<Self>, scope: &Scope) {
+        if self.cache.holds(scope) {
+            let (desk, scope) = (Arc::clone(self), scope.clone());
+            // What fails here is tried again by the next question, which reports it.
+            tokio::spawn(async move { desk.caught_up(&scope).await.map(drop) });
+        }
     }
 
     /// Lets a scope's index go; the next question loads it anew.
@@ -216,23 +250,25 @@ impl Recall {
 
     /// Reads a whole scope. One that is larger than all memory for indexes keeps its newest turns.
     async fn load(&self, scope: &Scope) -> Result<ScopeIndex, RecallError> {
-        let mut turns = Vec::new();
-        let mut after = None;
-        loop {
-            let embedder = self.parts.embedder.id().as_str();
-            let page = self.parts.store.recall_entries(scope, embedder, after, PAGE).await?;
-            self.parts.meters.rows_damaged.many(page.damaged);
-            turns.extend(page.entries.into_iter().map(|entry| Change::Put(self.indexed(entry))));
-            after = page.next;
-            if after.is_none() {
-                break;
-            }
-        }
         let mut index = ScopeIndex::new(self.parts.embedder.dimensions());
-        index.apply(turns);
+        let mut page = Some(self.read_page(scope, None));
+        while let Some(read) = page {
+            let read = read.await.map_err(|_| RecallError::Interrupted)??;
+            // The next page is read while this one is taken in.
+            page = read.next.map(|after| self.read_page(scope, Some(after)));
+            self.parts.meters.rows_damaged.many(read.damaged);
+            index.apply(read.entries.into_iter().map(|entry| Change::Put(self.indexed(entry))).collect());
+        }
         index.shrink();
         while index.bytes() > self.settings.index_bytes_max && index.forget_oldest() {}
         Ok(index)
+    }
+
+    /// Begins to read a page of a scope.
+    fn read_page(&self, scope: &Scope, after: Option<RecallCursor>) -> JoinHandle<Result<RecallPage, StoreError>> {
+        let (store, scope) = (Arc::clone(&self.parts.store), scope.clone());
+        let embedder = self.parts.embedder.id().as_str().to_owned();
+        tokio::spawn(async move { store.recall_entries(&scope, &embedder, after, PAGE).await })
     }
 
     /// An entry as the index takes it in: from its row, or from the turn itself while there is none.
@@ -330,5 +366,7 @@ impl Recall {
 
 /// Messages of the running conversation, with their replies, that tell what a follow-up refers to.
 const RUNNING_TURNS: usize = 16;
+/// How often a scope is searched that changes while what was found is read.
+const SEARCHES_MAX: usize = 3;
 /// A scope that changes faster than it is loaded is answered as of its last load.
 const LOADS_MAX: usize = 3;

@@ -17,6 +17,7 @@ mod recall;
 pub mod sqlite;
 mod waiting;
 
+pub use archive::Archive;
 pub use episode::{Consolidation, Episodes, Limits, Progress, ReadRange, Stretch, Wanted};
 pub use job::{Claim, Effect, Finished, JobCounts, Jobs};
 pub use page::{Page, PageRequest};
@@ -45,6 +46,9 @@ pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>>
 
 /// Where conversations are kept.
 pub trait Store: Send + Sync + 'static {
+    /// Old text, in blocks.
+    fn archive(&self) -> &dyn Archive;
+
     /// Makes a session; if it exists already it is answered as it is.
     fn create_session(&self, scope: &Scope, id: SessionId, seed: SessionSeed) -> StoreFuture<'_, Session>;
 

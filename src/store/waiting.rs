@@ -11,7 +11,7 @@ use tracing::{info, warn};
 
 use super::check;
 use super::{
-    ChangeMark, Changes, DerivedRow, DueTurn, Episodes, Expired, Expiry, HistoryMatch, Jobs, Kept, Opened, Page,
+    Archive, ChangeMark, Changes, DerivedRow, DueTurn, Episodes, Expired, Expiry, HistoryMatch, Jobs, Kept, Opened, Page,
     PageRequest, RecallCursor, RecallPage, Recent, Revised, Stats, Store, StoreError, StoreFuture, TRACE_BYTES_MAX,
     Todo, Trail,
 };
@@ -319,6 +319,10 @@ impl<S: Store> Waiting<S> {
 }
 
 impl<S: Store> Store for Waiting<S> {
+    fn archive(&self) -> &dyn Archive {
+        self.inner.archive()
+    }
+
     fn open_turn(&self, scope: &Scope, turn: OpenTurn) -> StoreFuture<'_, Opened> {
         let scope = scope.clone();
         Box::pin(async move {

@@ -92,6 +92,7 @@ impl Run {
             self.memory.meters().turns_waited.one();
         } else {
             self.memory.meters().turns_stored.one();
+            self.memory.recall.take_in(&self.scope);
         }
         let store_time = read_time + open_time + close_time;
         let ending = heard.ending.map_err(|stop| self.stopped(stop))?;

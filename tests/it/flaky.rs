@@ -60,6 +60,10 @@ impl Flaky {
 }
 
 impl Store for Flaky {
+    fn archive(&self) -> &dyn recalld::store::archive::Archive {
+        self.inner.archive()
+    }
+
     fn create_session(&self, scope: &Scope, id: SessionId, seed: SessionSeed) -> StoreFuture<'_, Session> {
         self.or_fail(|| self.inner.create_session(scope, id, seed))
     }

@@ -16,7 +16,7 @@ use super::bare::Bare;
 use super::chatter::{Chatter, SESSION_TURNS};
 use super::process::Server;
 use super::scene::{CHUNKS, serve, upstream};
-use super::store::{ANSWER, QUESTION, fill};
+use super::store::{ANSWER, QUESTION, fill, settle};
 use super::table::{Row, Table, machine};
 use crate::id::SessionId;
 use crate::model::http::{HttpClient, client};
@@ -122,6 +122,7 @@ async fn measure(args: &ProxyArgs, folder: &Path) -> anyhow::Result<Table> {
         (message, reply)
     };
     let session = fill(&data, 2 * args.turns, SESSION_TURNS, said).await?[0];
+    settle(&data).await?;
     let mut questions = questions(args, &mut chatter, &asked_about);
     let upstream = serve(upstream()).await?;
     let pass_through = Server::pass_through(upstream).await?;

@@ -13,10 +13,13 @@ use tokio::task::JoinSet;
 
 use super::bare::Bare;
 use super::process::Server;
+use super::recall::stage::parts;
 use super::table::{Row, Table, machine};
 use crate::clock::SystemClock;
 use crate::id::{Ids, RandomIds, SessionId};
+use crate::memory::{Memory, MemorySettings};
 use crate::message::{Message, Role};
+use crate::model::embed::Builtin as Embedding;
 use crate::scope::{Scope, Tenant, User};
 use crate::session::{ClosedTurn, OpenTurn, SessionSeed, TurnDraft, TurnStatus};
 use crate::store::{Sqlite, Store, Waiting, WaitingBounds};
@@ -184,6 +187,18 @@ pub(super) async fn fill(
     progress.finish_and_clear();
     store.close().await?;
     Ok(sessions)
+}
+
+/// Makes what recall keeps of the turns in a file, as a server does in its first minutes.
+pub(super) async fn settle(path: &Path) -> anyhow::Result<()> {
+    let store = open(path)?;
+    let parts =
+        parts(Arc::clone(&store) as Arc<dyn Store>, Arc::new(SystemClock::default()), Arc::new(Embedding::default()));
+    let memory = Memory::new(parts, MemorySettings::default());
+    memory.check_rows().await?;
+    while !memory.derive_rows().await?.is_nothing() {}
+    store.close().await?;
+    Ok(())
 }
 
 /// The same question and answer each time, but for a number.

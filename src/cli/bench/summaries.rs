@@ -14,6 +14,7 @@ use clap::Args;
 use super::recall::chats::{self, Chat, Said as Message};
 use super::recall::sheet::{Cell, Sheet};
 use super::recall::{progress, title};
+use crate::cli::output::note;
 use crate::language::{Tongue, is_number_word, is_stop, is_time_word, spans, term, tongue, words};
 use crate::model::builtin::summary::{self, Said, SummaryBounds, sentences, summarise};
 use crate::tokens;
@@ -24,7 +25,7 @@ pub(super) struct SummariesArgs {
     /// Chats with questions, in LoCoMo's format or in that of `bench/README.md`.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Messages in a stretch; a session's rest joins the stretch before it.
+    /// Messages in a stretch, about: a session is cut into equal parts.
     #[arg(long, default_value_t = 20, value_name = "N")]
     messages: usize,
     /// How many times fewer tokens a summary has than its stretch.
@@ -43,50 +44,59 @@ pub(super) fn run(args: &SummariesArgs) -> anyhow::Result<Vec<Sheet>> {
     let chats = chats::read_all(&args.files)?;
     let stretches: Vec<Stretch<'_>> = chats.iter().flat_map(|chat| stretches(chat, args.messages)).collect();
     let bar = progress("summarising", "stretches", stretches.len())?;
-    let [mut ours, mut lead, mut lot] = [Kept::default(); 3];
-    let mut took = Duration::ZERO;
     // The tokenizer unfolds its tables once; that is no part of a summary.
     tokens::count("warm");
+    let mut measured = Measured::default();
     for stretch in &stretches {
-        let budget = stretch.tokens() / args.ratio;
-        let started = Instant::now();
-        let summary = summarise(&stretch.said, SummaryBounds { tokens_max: budget });
-        took += started.elapsed();
-        let text = summary.text();
-        if args.show {
-            crate::cli::output::note(format!("{text}\n"));
-        }
-        ours.add(&stretch.kept(&text, 1.0));
-        lead.add(&stretch.kept(&stretch.beginning(budget), 1.0));
-        for seed in 0..DRAWS {
-            lot.add(&stretch.kept(&stretch.drawn(budget, seed), 1.0 / DRAWS as f64));
-        }
+        measured.add(stretch, args);
         bar.inc(1);
     }
     bar.finish_and_clear();
-    let messages: usize = stretches.iter().map(|stretch| stretch.said.len()).sum();
-    Ok(vec![sheet(
-        args,
-        &stretches,
-        &[(summary::NAME, ours), ("beginning", lead), ("sentences by lot", lot)],
-        messages as f64 / took.as_secs_f64(),
-    )])
+    Ok(vec![sheet(args, &stretches, &measured)])
 }
 
-fn sheet(args: &SummariesArgs, stretches: &[Stretch<'_>], rows: &[(&str, Kept)], speed: f64) -> Sheet {
+/// What summaries kept, and what took their place beside them.
+#[derive(Default)]
+struct Measured {
+    ours: Kept,
+    lead: Kept,
+    lot: Kept,
+    took: Duration,
+}
+
+impl Measured {
+    fn add(&mut self, stretch: &Stretch<'_>, args: &SummariesArgs) {
+        let budget = stretch.tokens() / args.ratio;
+        let started = Instant::now();
+        let summary = summarise(&stretch.said, SummaryBounds { tokens_max: budget });
+        self.took += started.elapsed();
+        let text = summary.text();
+        if args.show {
+            note(format!("{text}\n"));
+        }
+        self.ours.add(&stretch.kept(&text, 1.0));
+        self.lead.add(&stretch.kept(&stretch.beginning(budget), 1.0));
+        for seed in 0..DRAWS {
+            self.lot.add(&stretch.kept(&stretch.drawn(budget, seed), 1.0 / DRAWS as f64));
+        }
+    }
+}
+
+fn sheet(args: &SummariesArgs, stretches: &[Stretch<'_>], measured: &Measured) -> Sheet {
+    let sum = |of: fn(&Stretch<'_>) -> usize| stretches.iter().map(of).sum::<usize>();
     let how = format!(
-        "{} stretches of about {} messages at {}:1, {} messages with answers, {speed:.0} messages a second",
+        "{} stretches of about {} messages at {}:1, {} messages with answers, {:.0} messages a second",
         stretches.len(),
         args.messages,
         args.ratio,
-        stretches.iter().map(|stretch| stretch.evidence.len()).sum::<usize>()
+        sum(|stretch| stretch.evidence.len()),
+        sum(|stretch| stretch.said.len()) as f64 / measured.took.as_secs_f64()
     );
-    let mut sheet = Sheet::new(
-        title("Kept in summaries, %", &how),
-        &["summary", "numbers", "dates", "names", "all three", "words", "tokens"],
-    );
+    let head = ["summary", "numbers", "dates", "names", "all three", "words", "tokens"];
+    let mut sheet = Sheet::new(title("Kept in summaries, %", &how), &head);
+    let rows = [(summary::NAME, measured.ours), ("beginning", measured.lead), ("sentences by lot", measured.lot)];
     for (name, kept) in rows {
-        let mut row = vec![Cell::text(*name)];
+        let mut row = vec![Cell::text(name)];
         row.extend(
             [kept.of(&[0]), kept.of(&[1]), kept.of(&[2]), kept.of(&[0, 1, 2]), kept.of(&[3])].map(Cell::percent),
         );
@@ -106,25 +116,20 @@ struct Stretch<'a> {
 type Stated = [BTreeSet<String>; 4];
 
 fn stretches(chat: &Chat, count: usize) -> Vec<Stretch<'_>> {
-    let cited: HashSet<&str> =
-        chat.questions.iter().flat_map(|question| &question.evidence).map(String::as_str).collect();
+    let cited: HashSet<&str> = chat.questions.iter().flat_map(|asked| &asked.evidence).map(String::as_str).collect();
     let people: HashSet<String> =
         chat.messages.iter().flat_map(|said| words(said.speaker())).map(|word| word.into_owned()).collect();
-    let sessions = chat.messages.chunk_by(|one, next| one.session == next.session);
-    let stretch = |messages: &[&'_ Message]| -> Vec<Stated> {
-        messages
-            .iter()
-            .filter(|said| cited.contains(said.id.as_str()))
-            .map(|said| stated(&said.text, &people))
-            .collect()
+    let evidence = |part: &[Message]| -> Vec<Stated> {
+        let cited = part.iter().filter(|said| cited.contains(said.id.as_str()));
+        cited.map(|said| stated(&said.text, &people)).collect()
     };
-    sessions
-        .flat_map(|session| parts(session, count))
-        .map(|part| Stretch {
-            said: part.iter().map(|said| Said { speaker: said.speaker(), text: &said.text, at: said.at }).collect(),
-            evidence: stretch(&part.iter().collect::<Vec<_>>()),
-        })
-        .collect()
+    let sessions = chat.messages.chunk_by(|one, next| one.session == next.session);
+    let parts = sessions.flat_map(|session| parts(session, count));
+    parts.map(|part| Stretch { said: part.iter().map(said).collect(), evidence: evidence(part) }).collect()
+}
+
+fn said(message: &Message) -> Said<'_> {
+    Said { speaker: message.speaker(), text: &message.text, at: message.at }
 }
 
 /// Parts of about that many messages: the nearest whole number of equal ones.

@@ -66,6 +66,11 @@ impl Cache {
         Arc::clone(&held.shelf)
     }
 
+    /// Whether a scope is in memory.
+    pub(crate) fn holds(&self, scope: &Scope) -> bool {
+        self.lock().held.get(scope).is_some_and(|held| held.bytes > 0)
+    }
+
     /// Notes how much a scope takes now, and answers the scopes that had to go for it. A scope that alone is larger
     /// than everything stays while it is in use, and goes when another one comes.
     pub(crate) fn note(&self, scope: &Scope, bytes: usize) -> Vec<Scope> {

@@ -5,7 +5,7 @@
 //! forgotten ones are taken out by [`without`], and [`recompress`] makes a block smaller when nobody waits.
 //!
 //! Reading order: [`Archived`] here, `frame` (turns to bytes and back), `dictionary` (what blocks are compressed with),
-//! `block` (frame, compression and checksums together).
+//! `block` (frame, compression and checksums together), `moved` (what a store does with them).
 //!
 //! **Invariant:** damage is an error and never text. A block is opened only if its checksum is right, and what is in it is
 //! handed out only if the checksum of the content is right too.
@@ -13,8 +13,10 @@
 mod block;
 mod dictionary;
 mod frame;
+mod moved;
 
 pub use block::{BlockError, CONTENT_BYTES_MAX, Level, extended, pack, recompress, unpack, unpack_one, without};
+pub use moved::{Archive, ArchiveSize, Moved, Packed};
 
 /// What leaves the row of a turn: its text. Whatever is asked of a turn without its text stays in the row.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -27,6 +29,14 @@ pub struct Archived {
     pub answer: Option<String>,
     /// What question and answer are beside their text, and what was said between them, as JSON.
     pub extra: Option<String>,
+}
+
+impl Archived {
+    /// Bytes of its text.
+    pub fn bytes(&self) -> usize {
+        let others = [&self.answer, &self.extra].into_iter().flatten();
+        self.question.len() + others.map(String::len).sum::<usize>()
+    }
 }
 
 #[cfg(test)]

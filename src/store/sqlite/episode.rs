@@ -175,7 +175,7 @@ fn stretch(db: &Connection, scope: &Scope, id: SessionId, first: u64, last: u64)
     let rows = statement.query_map(params![key, first, last], TurnRow::read).map_err(|error| meaning(&error))?;
     let rows: Vec<TurnRow> = rows.collect::<Result<_, _>>().map_err(|error| meaning(&error))?;
     Ok(Stretch {
-        turns: rows.into_iter().filter_map(|row| row.turn(id).ok()).collect(),
+        turns: rows.into_iter().filter_map(|row| row.turn(db, id).ok()).collect(),
         stamp: stamp(db, key, first, last)?,
         whole: is_whole(db, key, first, last)?,
     })

@@ -1,7 +1,10 @@
 //! What time removes, in SQL.
 
-use rusqlite::{Connection, params};
+use std::collections::BTreeMap;
 
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::archive;
 use super::connect::meaning;
 use super::job;
 use super::session::{execute, rows_max};
@@ -24,6 +27,7 @@ pub(super) fn expire(db: &Connection, expiry: Expiry) -> Result<Expired, StoreEr
         let left = expiry.turns_max - old.len();
         old.extend(old_turns(db, "created_at", now.saturating_sub(ttl), left)?);
     }
+    take_out_of_blocks(db, &old)?;
     for (key, session) in &old {
         execute(db, "DELETE FROM turn WHERE key = ?1", [key])?;
         execute(db, "UPDATE session SET turns = turns - 1 WHERE key = ?1", [session])?;
@@ -40,6 +44,20 @@ pub(super) fn expire(db: &Connection, expiry: Expiry) -> Result<Expired, StoreEr
     let idle = idle_sessions(db, now, server_ttl, expiry.turns_max)?;
     let more = more_turns || idle == expiry.turns_max;
     Ok(Expired { sessions: (sessions + idle) as u64, turns: old.len() as u64, more })
+}
+
+/// What goes, goes from the blocks as well.
+fn take_out_of_blocks(db: &Connection, old: &[(i64, i64)]) -> Result<(), StoreError> {
+    let mut blocks: BTreeMap<i64, Vec<u64>> = BTreeMap::new();
+    let sql = "SELECT block, number FROM turn WHERE key = ?1 AND block IS NOT NULL";
+    let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
+    for (key, _) in old {
+        let found = statement.query_row([key], |row| Ok((row.get(0)?, row.get(1)?))).optional();
+        if let Some((block, number)) = found.map_err(|error| meaning(&error))? {
+            blocks.entry(block).or_default().push(number);
+        }
+    }
+    blocks.iter().try_for_each(|(block, numbers)| archive::take_out(db, *block, numbers))
 }
 
 /// Turns at the front of an age index, with their sessions. A pending turn is being answered.

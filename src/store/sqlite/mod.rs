@@ -4,6 +4,7 @@
 //! `readers`, `row` (a turn as a row), then the statements: `session`, `turn`, `expire`, `recall`, `job`, `episode`. `changes`
 //! tells what the writer touched, `inspect` looks at a file from outside.
 
+mod archive;
 mod changes;
 mod connect;
 mod consolidate;
@@ -36,6 +37,7 @@ use self::job::{Due, Follow};
 use self::lock::Lock;
 use self::readers::Readers;
 use self::writer::Writer;
+use super::archive::{Archive, ArchiveSize, Moved, Packed};
 use super::{
     ChangeMark, Changes, DerivedRow, DueTurn, Episodes, Expired, Expiry, HistoryMatch, Jobs, Kept, Opened, Page,
     PageRequest, RecallCursor, RecallPage, Recent, Revised, Stats, Store, StoreError, StoreFuture, Todo, Trail,
@@ -93,6 +95,9 @@ pub struct Sqlite {
     lock: Lock,
     /// Removed with the store, for tests and trials.
     temporary: Option<PathBuf>,
+    /// Every write is followed by moving all text into blocks.
+    #[cfg(test)]
+    moves_at_once: bool,
 }
 
 impl Sqlite {
@@ -108,8 +113,16 @@ impl Sqlite {
         let changes = Arc::new(ChangeLog::default());
         changes::listen(&db, &changes)?;
         let writer = Writer::start(db, changes).map_err(|error| StoreError::Disk(error.to_string()))?;
-        let due = due(&EpisodeSettings::default());
-        Ok(Self { writer: Arc::new(writer), readers: Readers::new(path), clock, due, lock, temporary: None })
+        Ok(Self {
+            writer: Arc::new(writer),
+            readers: Readers::new(path),
+            clock,
+            due: due(&EpisodeSettings::default()),
+            lock,
+            temporary: None,
+            #[cfg(test)]
+            moves_at_once: false,
+        })
     }
 
     /// Sets when a session has left its window, so that a job is asked for.
@@ -136,6 +149,17 @@ impl Sqlite {
         T: Send + 'static,
         F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     {
+        #[cfg(test)]
+        let work = {
+            let moves_at_once = self.moves_at_once;
+            move |db: &Connection| {
+                let done = work(db)?;
+                if moves_at_once {
+                    archive::move_everything(db)?;
+                }
+                Ok(done)
+            }
+        };
         Box::pin(self.writer.write(work))
     }
 
@@ -166,12 +190,35 @@ impl Sqlite {
     }
 }
 
+impl Archive for Sqlite {
+    fn move_out(&self, scope: &Scope, session: SessionId, before: u64, turns_max: usize) -> StoreFuture<'_, Moved> {
+        let scope = scope.clone();
+        self.write(move |db| archive::move_out(db, &scope, session, before, turns_max))
+    }
+
+    fn quick_blocks(&self, limit: usize) -> StoreFuture<'_, Vec<Packed>> {
+        self.read(move |db| archive::quick_blocks(db, limit))
+    }
+
+    fn replace_block(&self, before: Packed, bytes: Vec<u8>) -> StoreFuture<'_, bool> {
+        self.write(move |db| archive::replace_block(db, &before, &bytes))
+    }
+
+    fn archived(&self) -> StoreFuture<'_, ArchiveSize> {
+        self.read(archive::size)
+    }
+}
+
 /// From how many turns on a session is due. An ephemeral one counts messages, and a turn is two of them.
 fn due(settings: &EpisodeSettings) -> Due {
     Due { durable: settings.durable.at as u64, ephemeral: settings.ephemeral.at.div_ceil(2) as u64 }
 }
 
 impl Store for Sqlite {
+    fn archive(&self) -> &dyn Archive {
+        self
+    }
+
     fn create_session(&self, scope: &Scope, id: SessionId, seed: SessionSeed) -> StoreFuture<'_, Session> {
         let (scope, clock) = (scope.clone(), Arc::clone(&self.clock));
         self.write(move |db| session::create(db, &scope, id, &seed, clock.now().as_microsecond()))
@@ -229,7 +276,7 @@ impl Store for Sqlite {
 
     fn turn(&self, scope: &Scope, id: TurnId) -> StoreFuture<'_, Option<Turn>> {
         let scope = scope.clone();
-        self.read(move |db| turn::by_id(db, &scope, id)?.map(|(session, row)| row.turn(session)).transpose())
+        self.read(move |db| turn::by_id(db, &scope, id)?.map(|(session, row)| row.turn(db, session)).transpose())
     }
 
     fn revisions(&self, scope: &Scope, id: TurnId) -> StoreFuture<'_, Option<Vec<Revision>>> {

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::changes::{self, ChangeLog};
 use super::connect::meaning;
-use super::row::{COLUMNS, TurnRow};
+use super::row::{COLUMNS, NEXT, TurnRow};
 use super::session::{execute, rows_max};
 use crate::id::{SessionId, TurnId};
 use crate::scope::Scope;
@@ -36,17 +36,19 @@ pub(super) struct Before {
     pub(super) session_key: i64,
     pub(super) shown: bool,
     superseded: bool,
+    /// Where its text was.
+    pub(super) block: Option<i64>,
 }
 
 /// Looks at a turn's row before it is rewritten.
 pub(super) fn before(db: &Connection, key: i64) -> Result<Before, StoreError> {
-    let sql = "SELECT session, status, superseded FROM turn WHERE key = ?1";
+    let sql = "SELECT session, status, superseded, block FROM turn WHERE key = ?1";
     let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
     let read = |row: &Row<'_>| {
         let status = row.get_ref(1)?.as_str().ok().and_then(TurnStatus::parse);
         let superseded: bool = row.get(2)?;
         let shown = !superseded && status.is_some_and(TurnStatus::enters_context);
-        Ok(Before { session_key: row.get(0)?, shown, superseded })
+        Ok(Before { session_key: row.get(0)?, shown, superseded, block: row.get(3)? })
     };
     statement.query_row([key], read).map_err(|error| meaning(&error))
 }
@@ -142,7 +144,7 @@ impl Found {
         if let Some((turn, kept)) = self.row {
             return Ok(Some(RecallEntry { turn, session, number, order, kept }));
         }
-        let turn = shown_turn(db, self.key)?.map(|row| row.turn(session)).transpose()?;
+        let turn = shown_turn(db, self.key)?.map(|row| row.turn(db, session)).transpose()?;
         Ok(turn.map(|turn| RecallEntry {
             turn: turn.id,
             session,
@@ -263,9 +265,9 @@ pub(super) fn turns_by_id(db: &Connection, scope: &Scope, ids: &[TurnId]) -> Res
     let mut turns = Vec::with_capacity(ids.len());
     for id in ids {
         let values = params![id.as_uuid().as_bytes(), tenant, user];
-        let read = |row: &Row<'_>| Ok((SessionId::from_uuid(Uuid::from_bytes(row.get(13)?)), TurnRow::read(row)?));
+        let read = |row: &Row<'_>| Ok((SessionId::from_uuid(Uuid::from_bytes(row.get(NEXT)?)), TurnRow::read(row)?));
         let found = statement.query_row(values, read).optional().map_err(|error| meaning(&error))?;
-        turns.extend(found.and_then(|(session, row)| row.turn(session).ok()));
+        turns.extend(found.and_then(|(session, row)| row.turn(db, session).ok()));
     }
     Ok(turns)
 }
@@ -293,7 +295,7 @@ pub(super) fn todo(db: &Connection, what: Todo, limit: usize) -> Result<Vec<DueT
     let (mut due, mut bytes) = (Vec::new(), 0);
     while due.len() < limit && bytes < ANSWER_BYTES_MAX {
         let Some(row) = rows.next().map_err(|error| meaning(&error))? else { break };
-        if let Ok(turn) = read_due(row).map_err(|error| meaning(&error))? {
+        if let Ok(turn) = read_due(db, row).map_err(|error| meaning(&error))? {
             bytes += bytes_of_turn(&turn.turn);
             due.push(turn);
         }
@@ -301,12 +303,12 @@ pub(super) fn todo(db: &Connection, what: Todo, limit: usize) -> Result<Vec<DueT
     Ok(due)
 }
 
-fn read_due(row: &Row<'_>) -> rusqlite::Result<Result<DueTurn, StoreError>> {
-    let session = SessionId::from_uuid(Uuid::from_bytes(row.get(13)?));
-    let scope = Scope::as_stored(row.get_ref(14)?.as_str()?, row.get_ref(15)?.as_str()?);
+fn read_due(db: &Connection, row: &Row<'_>) -> rusqlite::Result<Result<DueTurn, StoreError>> {
+    let session = SessionId::from_uuid(Uuid::from_bytes(row.get(NEXT)?));
+    let scope = Scope::as_stored(row.get_ref(NEXT + 1)?.as_str()?, row.get_ref(NEXT + 2)?.as_str()?);
     let turn = TurnRow::read(row)?;
     let stamp = Stamp(turn.checksum);
-    Ok(turn.turn(session).map(|turn| DueTurn { scope, turn, stamp }))
+    Ok(turn.turn(db, session).map(|turn| DueTurn { scope, turn, stamp }))
 }
 
 /// Writes what was derived from turns that have not changed since.

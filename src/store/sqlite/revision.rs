@@ -5,7 +5,7 @@ use xxhash_rust::xxh3::Xxh3;
 
 use super::connect::meaning;
 use super::place::{self, ids_column};
-use super::row::{COLUMNS, TurnRow, to_json};
+use super::row::{COLUMNS, NEXT, TurnRow, to_json};
 use super::session::execute;
 use super::turn::{find, rewrite};
 use super::{episode, trace};
@@ -23,7 +23,7 @@ pub(super) fn revise(db: &Connection, scope: &Scope, revise: ReviseTurn, now: i6
     };
     place::shift(db, session_key, &revise.shift)?;
     let key = row.key;
-    let mut turn = row.turn(revise.session)?;
+    let mut turn = row.turn(db, revise.session)?;
     let current = attempt(db, key)?;
     // The tool rounds of a failed try go on in the next one.
     let goes_on = turn.status == TurnStatus::Failed && (2..=1 + revise.then.len()).contains(&turn.messages.len());
@@ -79,11 +79,11 @@ pub(super) fn activate(db: &Connection, session_key: i64, number: u64, wanted: u
         "SELECT {COLUMNS}, session.id FROM turn JOIN session ON session.key = turn.session
          WHERE turn.session = ?1 AND turn.number = ?2"
     );
-    let read = |row: &Row<'_>| Ok((SessionId::from_uuid(uuid::Uuid::from_bytes(row.get(13)?)), TurnRow::read(row)?));
+    let read = |row: &Row<'_>| Ok((SessionId::from_uuid(uuid::Uuid::from_bytes(row.get(NEXT)?)), TurnRow::read(row)?));
     let found = db.query_row(&sql, params![session_key, number], read).optional().map_err(|error| meaning(&error))?;
     let Some((session, row)) = found else { return Ok(()) };
     let key = row.key;
-    let mut turn = row.turn(session)?;
+    let mut turn = row.turn(db, session)?;
     let Some(revision) = list(db, key, turn.id)?.into_iter().find(|revision| revision.attempt == wanted) else {
         return Ok(());
     };

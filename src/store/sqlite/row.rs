@@ -1,21 +1,26 @@
 //! A turn as a row: encoding, decoding, and the checksum between them.
 
-use rusqlite::Row;
 use rusqlite::types::ValueRef;
+use rusqlite::{Connection, Row};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 use xxhash_rust::xxh3::Xxh3;
 
+use super::archive;
 use crate::clock::from_micros;
 use crate::id::{SessionId, TurnId};
 use crate::message::{Message, Role};
 use crate::session::{Turn, TurnStatus, answer_of};
 use crate::store::StoreError;
+use crate::store::archive::Archived;
 
 /// The columns of a turn, in the order of [`TurnRow::read`].
 pub(super) const COLUMNS: &str = "turn.number, turn.id, turn.status, turn.role, turn.question, turn.answer, turn.extra, turn.metadata, \
-     turn.created_at, turn.answered_at, turn.checksum, turn.key, turn.superseded";
+     turn.created_at, turn.answered_at, turn.checksum, turn.key, turn.superseded, turn.block";
+
+/// The first column behind [`COLUMNS`].
+pub(super) const NEXT: usize = 14;
 
 /// The content of a turn's row.
 #[derive(Debug)]
@@ -33,6 +38,8 @@ pub(super) struct TurnRow {
     pub(super) checksum: i64,
     pub(super) key: i64,
     pub(super) superseded: bool,
+    /// Where its text is, if not here.
+    pub(super) block: Option<i64>,
 }
 
 /// What question and answer are beside their text, and what was said between them.
@@ -95,6 +102,7 @@ impl TurnRow {
             checksum: 0,
             key: 0,
             superseded: turn.superseded,
+            block: None,
         };
         row.checksum = row.sum(turn.session);
         row
@@ -117,14 +125,19 @@ impl TurnRow {
             checksum: integer(row, 10)?.unwrap_or_default(),
             key: row.get(11)?,
             superseded: integer(row, 12)?.unwrap_or_default() != 0,
+            block: integer(row, 13)?,
         })
     }
 
-    /// Decodes the row after comparing its checksum. A damaged row is an error, never a turn.
-    pub(super) fn turn(self, session: SessionId) -> Result<Turn, StoreError> {
+    /// Decodes the row after comparing its checksum, its text from a block if that is where it is. A damaged row is
+    /// an error, never a turn.
+    pub(super) fn turn(mut self, db: &Connection, session: SessionId) -> Result<Turn, StoreError> {
         let number = self.number;
         let damaged = |what: &str| StoreError::Damaged { session, number, what: what.to_owned() };
-        if self.sum(session) != self.checksum {
+        if let Some(block) = self.block {
+            archive::read_through(db, block, &mut self).map_err(|what| damaged(&what))?;
+        }
+        if !self.is_whole(session) {
             return Err(damaged("its content does not match its checksum"));
         }
         let status = TurnStatus::parse(&self.status).ok_or_else(|| damaged("its status is unknown"))?;
@@ -144,6 +157,23 @@ impl TurnRow {
         let created_at = from_micros(self.created_at);
         let superseded = self.superseded;
         Ok(Turn { id: self.id, session, number, status, messages, metadata, created_at, superseded })
+    }
+
+    /// Whether it is what was written.
+    pub(super) fn is_whole(&self, session: SessionId) -> bool {
+        self.sum(session) == self.checksum
+    }
+
+    /// Its text, for a block.
+    pub(super) fn archived(&self) -> Archived {
+        let (answer, extra) = (self.answer.clone(), self.extra.clone());
+        Archived { number: self.number, question: self.question.clone(), answer, extra }
+    }
+
+    /// Bytes of its text.
+    pub(super) fn text_bytes(&self) -> usize {
+        let others = [&self.answer, &self.extra].into_iter().flatten();
+        self.question.len() + others.map(String::len).sum::<usize>()
     }
 
     fn sum(&self, session: SessionId) -> i64 {

@@ -6,9 +6,9 @@ use serde_json::Map;
 
 use super::connect::meaning;
 use super::job::{Follow, after_turn};
-use super::row::{COLUMNS, TurnRow};
+use super::row::{COLUMNS, NEXT, TurnRow};
 use super::session::{self, Place, cursor, execute, reserve, rows_max, turn_expiry};
-use super::{episode, place, recall, revision, trace};
+use super::{archive, episode, place, recall, revision, trace};
 use crate::clock::from_micros;
 use crate::id::{SessionId, TurnId};
 use crate::message::{Message, Role};
@@ -118,7 +118,7 @@ pub(super) fn close(
         return Err(StoreError::UnknownTurn(closed.id));
     };
     let key = row.key;
-    let mut turn = row.turn(closed.session)?;
+    let mut turn = row.turn(db, closed.session)?;
     let overtaken = revision::attempt(db, key)? != closed.attempt;
     let waits_for_tools = turn.status == TurnStatus::Partial && awaits_tools(&turn);
     if !overtaken && turn.status != TurnStatus::Pending && !waits_for_tools {
@@ -236,7 +236,7 @@ pub(super) fn add_messages(
     let mut touched = Vec::new();
     if let (Some(row), false) = (open, grouped.joins_last.is_empty()) {
         let key = row.key;
-        let mut turn = row.turn(session)?;
+        let mut turn = row.turn(db, session)?;
         turn.messages.extend(grouped.joins_last);
         check::messages(&turn.messages)?;
         let draft = TurnDraft { id: turn.id, messages: turn.messages, metadata: turn.metadata, created_at: None };
@@ -290,6 +290,9 @@ pub(super) fn rewrite(db: &Connection, key: i64, turn: &Turn) -> Result<(), Stor
     let row = TurnRow::of(turn);
     let values = params![key, row.status, row.answer, row.extra, row.metadata, row.answered_at, row.checksum];
     let before = recall::before(db, key)?;
+    if let Some(block) = before.block {
+        archive::bring_back(db, key, block)?;
+    }
     execute(db, REWRITE, values)?;
     recall::rewritten(db, key, &before, turn)?;
     if before.shown {
@@ -308,7 +311,7 @@ pub(super) fn find(
     let mut statement = db.prepare_cached(&find_sql()).map_err(|error| meaning(&error))?;
     let (tenant, user) = (scope.tenant().as_str(), scope.user().as_str());
     let values = params![tenant, user, session.as_uuid().as_bytes(), id.as_uuid().as_bytes()];
-    let found = statement.query_row(values, |row| Ok((row.get(13)?, TurnRow::read(row)?))).optional();
+    let found = statement.query_row(values, |row| Ok((row.get(NEXT)?, TurnRow::read(row)?))).optional();
     found.map_err(|error| meaning(&error))
 }
 
@@ -337,7 +340,7 @@ pub(super) fn recent(
     let mut spoken = 0;
     while spoken < messages_max {
         let Some(row) = rows.next().map_err(|error| meaning(&error))? else { break };
-        match TurnRow::read(row).map_err(|error| meaning(&error))?.turn(session) {
+        match TurnRow::read(row).map_err(|error| meaning(&error))?.turn(db, session) {
             Ok(turn) => {
                 spoken += turn.spoken();
                 recent.turns.push(turn);
@@ -369,7 +372,7 @@ pub(super) fn list(
     let rows = statement.query_map(values, TurnRow::read).map_err(|error| meaning(&error))?;
     let decode = |row: rusqlite::Result<TurnRow>| {
         let row = row.map_err(|error| meaning(&error))?;
-        Ok((row.number, row.turn(session)?))
+        Ok((row.number, row.turn(db, session)?))
     };
     let found = rows.map(decode).collect::<Result<Vec<_>, StoreError>>()?;
     Ok(Some((key, Page::cut(found, page.limit))))
@@ -401,7 +404,7 @@ pub(super) fn give_up_on_tools(db: &Connection, before: i64, turns_max: usize) -
     let count = waiting.len() as u64;
     for (session, row) in waiting {
         let key = row.key;
-        if let Ok(turn) = row.turn(session) {
+        if let Ok(turn) = row.turn(db, session) {
             abandon(db, key, turn, "the results of the tools never came")?;
         }
     }
@@ -415,8 +418,9 @@ fn with_sessions(
     values: impl rusqlite::Params,
 ) -> Result<Vec<(SessionId, TurnRow)>, StoreError> {
     let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
-    let read =
-        |row: &rusqlite::Row<'_>| Ok((SessionId::from_uuid(uuid::Uuid::from_bytes(row.get(13)?)), TurnRow::read(row)?));
+    let read = |row: &rusqlite::Row<'_>| {
+        Ok((SessionId::from_uuid(uuid::Uuid::from_bytes(row.get(NEXT)?)), TurnRow::read(row)?))
+    };
     let rows = statement.query_map(values, read).map_err(|error| meaning(&error))?;
     rows.collect::<Result<_, _>>().map_err(|error| meaning(&error))
 }
@@ -441,7 +445,7 @@ pub(super) fn fail_abandoned(db: &Connection, turns_max: usize) -> Result<u64, S
     let count = rows.len() as u64;
     for (session, row) in rows {
         let key = row.key;
-        match row.turn(session) {
+        match row.turn(db, session) {
             Ok(turn) => abandon(db, key, turn, "recalld stopped before the answer came")?,
             // A damaged row is left as it is, so that its damage stays visible; only its state moves on.
             Err(_) => drop(execute(db, "UPDATE turn SET status = 'failed' WHERE key = ?1", [key])?),

@@ -36,6 +36,10 @@ impl Flaky {
 }
 
 impl Store for Flaky {
+    fn archive(&self) -> &dyn Archive {
+        self.inner.archive()
+    }
+
     fn open_turn(&self, scope: &Scope, turn: OpenTurn) -> StoreFuture<'_, Opened> {
         let scope = scope.clone();
         Box::pin(async move {

@@ -339,6 +339,7 @@ impl Run {
         match kept {
             Ok(Kept::OnDisk) => {
                 meters.turns_stored.one();
+                self.memory.recall.take_in(&self.scope);
                 true
             }
             Ok(Kept::Waiting) => {

@@ -14,7 +14,7 @@ use indicatif::ProgressBar;
 use jiff::Timestamp;
 
 use super::chats::Said;
-use crate::clock::SystemClock;
+use crate::clock::{Clock, SystemClock};
 use crate::id::{MessageId, RandomIds, SessionId};
 use crate::memory::{Memory, MemorySettings, Parts};
 use crate::message::Message;
@@ -111,18 +111,8 @@ impl Stage {
 
     /// A memory on the stage's store, with weights of its own.
     pub(crate) fn memory(&self, weights: Arc<WeightTable>) -> Memory {
-        let parts = Parts {
-            store: Arc::clone(&self.store) as Arc<dyn Store>,
-            model: Arc::new(Builtin),
-            upstream: Arc::new(Builtin),
-            clock: self.clock.clone(),
-            ids: Arc::new(RandomIds),
-            embedder: Arc::clone(&self.embedder),
-            summariser: Arc::new(crate::model::summarise::Extractive),
-            weights,
-            templates: Templates::default(),
-            meters: Arc::new(Meters::default()),
-        };
+        let store = Arc::clone(&self.store) as Arc<dyn Store>;
+        let parts = Parts { weights, ..parts(store, self.clock.clone(), Arc::clone(&self.embedder)) };
         // Whatever a file holds is measured whole, and a slow embedder is waited for.
         let recall = RecallSettings {
             vectors: self.vectors,
@@ -170,6 +160,22 @@ impl Stage {
             bail!("the embedder made no vectors of some messages; the log says why");
         }
         Ok(())
+    }
+}
+
+/// What a memory without a model is made of.
+pub(in crate::cli::bench) fn parts(store: Arc<dyn Store>, clock: Arc<dyn Clock>, embedder: Arc<dyn Embedder>) -> Parts {
+    Parts {
+        store,
+        model: Arc::new(Builtin),
+        upstream: Arc::new(Builtin),
+        clock,
+        ids: Arc::new(RandomIds),
+        embedder,
+        summariser: Arc::new(crate::model::summarise::Extractive),
+        weights: WeightTable::shipped(),
+        templates: Templates::default(),
+        meters: Arc::new(Meters::default()),
     }
 }
 

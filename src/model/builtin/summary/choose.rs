@@ -17,6 +17,8 @@ const NEW_SHARE_MIN: f64 = 0.4;
 const NEW_WORTH_MIN: f64 = 1.5;
 /// How much length counts against a sentence: at 1 short ones always win.
 const LENGTH_POWER: f64 = 0.8;
+/// More bytes than tokens have on average, in any language.
+const TOKEN_BYTES: usize = 8;
 /// About what naming its speaker adds to a sentence.
 const LINE_BYTES: usize = 8;
 /// What a line needs beside its speaker and its words: the colon and the line's end.
@@ -55,7 +57,7 @@ impl<'a> Choice<'a> {
         let mut heap: BinaryHeap<Offer> = (0..self.candidates.all.len()).map(offer).collect();
         while let Some(best) = heap.pop() {
             let worth = self.worth(best.candidate);
-            if self.is_told(best.candidate) {
+            if self.is_told(best.candidate) || self.is_too_long(best.candidate) {
                 continue;
             }
             if heap.peek().is_some_and(|next| worth < next.worth) {
@@ -93,6 +95,12 @@ impl<'a> Choice<'a> {
         let new = self.new_in(candidate);
         let is_little = new < NEW_SHARE_MIN * all || candidate.factor * new < NEW_WORTH_MIN;
         is_little || self.chosen.contains_key(&candidate.sentence)
+    }
+
+    /// Whether a candidate cannot fit, as far as that is seen without counting.
+    fn is_too_long(&self, candidate: usize) -> bool {
+        let left = self.tokens_max - self.tokens;
+        self.candidates.all[candidate].piece.at.len() > left.saturating_mul(TOKEN_BYTES)
     }
 
     /// The tokens a candidate would take: its speaker is named only where the line before is another's.

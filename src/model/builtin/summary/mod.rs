@@ -42,6 +42,17 @@ pub struct SummaryBounds {
 }
 
 /// Summarises a stretch of talk, in the order it was said.
+///
+/// ```
+/// use recalld::model::builtin::summary::{Said, SummaryBounds, summarise};
+///
+/// let said = [
+///     Said { speaker: "Anna", text: "Hey! We signed for the flat in Porto on 3 May.", at: None },
+///     Said { speaker: "Bo", text: "Wow, great!", at: None },
+/// ];
+/// let summary = summarise(&said, SummaryBounds { tokens_max: 40 });
+/// assert_eq!(summary.text(), "Anna: We signed for the flat in Porto on 3 May.");
+/// ```
 pub fn summarise(stretch: &[Said<'_>], bounds: SummaryBounds) -> Summary {
     extend(&Summary::default(), stretch, bounds)
 }

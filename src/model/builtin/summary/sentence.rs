@@ -24,7 +24,7 @@ pub(crate) struct Piece {
 
 /// The sentences of a text, without what marks lists and headings. Code between fences is none.
 pub(crate) fn sentences(text: &str) -> Vec<Piece> {
-    let read = &text[..text.floor_char_boundary(READ_BYTES_MAX)];
+    let read = &text[..boundary(text, READ_BYTES_MAX)];
     let mut found = Vec::new();
     let mut fenced = false;
     for line in read.split_inclusive(is_line_end) {
@@ -140,7 +140,7 @@ fn short(text: &str, at: Range<usize>) -> Vec<Piece> {
     let mut found = Vec::new();
     let mut start = at.start;
     while at.end - start > SENTENCE_BYTES_MAX {
-        let end = cut_before(text, start, text.floor_char_boundary(start + SENTENCE_BYTES_MAX));
+        let end = cut_before(text, start, boundary(text, start + SENTENCE_BYTES_MAX));
         found.push(Piece { at: trimmed(text, start..end), cut: (start > at.start, true) });
         start = end;
     }
@@ -149,9 +149,14 @@ fn short(text: &str, at: Range<usize>) -> Vec<Piece> {
     found
 }
 
+/// The last place up to `at` where a text may be cut.
+fn boundary(text: &str, at: usize) -> usize {
+    (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default()
+}
+
 /// The last good place to cut: after a clause, else before a word, else where it must be.
 fn cut_before(text: &str, start: usize, end: usize) -> usize {
-    let half = text.ceil_char_boundary(start + (end - start) / 2);
+    let half = boundary(text, start + (end - start) / 2);
     let clause = cuts(text, &(start..end), is_clause_end).into_iter().rev().nth(1).map(|part| part.end);
     let blank = || text[half..end].rfind(char::is_whitespace).map(|at| half + at);
     clause.filter(|at| *at > half).or_else(blank).unwrap_or(end)

@@ -101,10 +101,13 @@ pub(super) fn manner(sentence: &str, words: &[Word<'_>], tongue: Tongue) -> Mann
     Manner {
         asks: sentence.ends_with(['?', '？']),
         decides: cues.decided.are_in(words),
-        chats: cues.chatter.are_in(words),
+        chats: cues.chatter.are_in(&words[..words.len().min(CHATTER_WORDS)]),
         about_self: words.iter().any(|word| is_first_person(word.as_ref(), tongue)),
     }
 }
+
+/// Small talk shows in its first words.
+const CHATTER_WORDS: usize = 8;
 
 /// A language's table as it is written.
 #[derive(Deserialize)]

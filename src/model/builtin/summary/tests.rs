@@ -132,8 +132,8 @@ fn is_all_from(summary: &Summary, texts: &[&str]) -> bool {
     let in_pieces = |part: &str| {
         let mut rest = part;
         while !rest.is_empty() {
-            let ends = rest.match_indices(' ').map(|(at, _)| at).chain([rest.len()]);
-            let Some(end) = ends.filter(|end| is_in(&rest[..*end])).last() else { return false };
+            let mut ends = rest.match_indices(' ').map(|(at, _)| at).chain([rest.len()]);
+            let Some(end) = ends.rfind(|end| is_in(&rest[..*end])) else { return false };
             rest = rest[end..].trim_start_matches(' ');
         }
         true

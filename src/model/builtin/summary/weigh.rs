@@ -33,7 +33,7 @@ const TOLD_BEFORE: f64 = 1.3;
 /// People begin with what they came to say.
 const FIRST: f64 = 1.15;
 /// How much longer messages lose to shorter ones, so that an essay does not drown a conversation.
-const LENGTH: f64 = 0.35;
+const LENGTH: f64 = 0.15;
 const ASKS: f64 = 0.4;
 const DECIDES: f64 = 1.15;
 const CHATS: f64 = 0.6;
@@ -44,7 +44,7 @@ const CUT: f64 = 0.85;
 const NAME: f64 = 3.0;
 const NUMBER: f64 = 3.0;
 const DATE: f64 = 3.0;
-const TIME: f64 = 2.0;
+const TIME: f64 = 2.5;
 
 /// Weighs everything that was said. The first so many were told in an earlier summary.
 pub(super) fn weigh(stretch: &[Said<'_>], told_before: usize) -> Candidates {

@@ -36,6 +36,9 @@ const ENGLISH_SCORE_MIN: i32 = -32;
 const SIGN_ROWS: f32 = 900.0;
 const COMMON_ROWS: f32 = 100.0;
 
+/// How long the vector of a word is that is known by its pieces only.
+const OF_PIECES: f32 = 0.8;
+
 /// How many texts are embedded before others get their turn on the thread.
 const TEXTS_IN_A_ROW_MAX: usize = 32;
 
@@ -100,22 +103,29 @@ impl StaticTable {
     }
 
     /// The first dimensions of a word's vector in bytes, appended to `into`; answers what a byte is worth so that their
-    /// length is one, or `None` when the word is unknown. A word with an English row of its own is copied, not computed.
+    /// length is one, or `None` when nothing is known of the word. A word without a row of its own is often a name or a
+    /// code, which is less near to others than its pieces look: its vector is shorter. One with an English row is copied,
+    /// not computed.
     pub(crate) fn word_bytes(&self, word: &str, english: bool, dimensions: usize, into: &mut Vec<i8>) -> Option<f32> {
+        let found = self.index.find(word.as_bytes());
+        let sure = if found == Found::default() { OF_PIECES } else { 1.0 };
         let mut rows = Vec::new();
-        self.add_rows(word, self.index.find(word.as_bytes()), english, &mut rows);
+        self.add_rows(word, found, english, &mut rows);
         let start = into.len();
         match (rows.as_slice(), rows.first().map(|row| self.layout.row(*row))) {
             ([_], Some(layout::Row::English(bytes))) => {
                 into.extend(bytes[..dimensions].iter().map(|byte| byte.cast_signed().max(-127)));
             }
             _ => {
-                let vector = self.sum(&rows).into_vector();
-                let largest = vector[..dimensions].iter().fold(0.0_f32, |largest, value| largest.max(value.abs()));
+                let sum = self.sum(&rows).into_sum();
+                let largest = sum[..dimensions].iter().fold(0.0_f32, |largest, value| largest.max(value.abs()));
                 if largest == 0.0 {
                     return None;
                 }
-                into.extend(vector[..dimensions].iter().map(|value| (value / largest * 127.0).round() as i8));
+                // Rounded by hand: `round` is a call for each value.
+                let step = 127.0 / largest;
+                let rounded = |value: &f32| (value * step + 0.5_f32.copysign(*value)) as i32 as i8;
+                into.extend(sum[..dimensions].iter().map(rounded));
             }
         }
         let square: i32 = into[start..].iter().map(|byte| i32::from(*byte) * i32::from(*byte)).sum();
@@ -123,7 +133,7 @@ impl StaticTable {
             into.truncate(start);
             return None;
         }
-        Some(1.0 / (square as f32).sqrt())
+        Some(sure / (square as f32).sqrt())
     }
 
     /// How rare a lower-case word is, from 0 (in every text) to 1 (unknown: mostly a name).

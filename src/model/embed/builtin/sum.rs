@@ -39,13 +39,19 @@ impl Sum {
     }
 
     pub(super) fn into_vector(self) -> Vec<f32> {
-        let mut vector = self.whole.to_vec();
+        let mut vector = self.into_sum().to_vec();
+        normalise(&mut vector);
+        vector
+    }
+
+    /// The sum as it is, of whatever length.
+    pub(super) fn into_sum(self) -> [f32; DIMENSIONS] {
+        let mut sum = self.whole;
         let halves = self.low.iter().zip(&self.high);
-        for (pair, (low, high)) in vector.as_chunks_mut::<2>().0.iter_mut().zip(halves) {
+        for (pair, (low, high)) in sum.as_chunks_mut::<2>().0.iter_mut().zip(halves) {
             pair[0] += low;
             pair[1] += high;
         }
-        normalise(&mut vector);
-        vector
+        sum
     }
 }

@@ -1,5 +1,6 @@
 //! What only SQLite can be asked: its file, its constraints, its checksums, its plans.
 
+mod archive;
 mod checksum;
 mod constraints;
 mod file;
@@ -27,6 +28,19 @@ mod conformance {
     use super::*;
 
     crate::conformance! { Sqlite::temporary(Arc::new(SystemClock::default())).expect("a store in a new folder") }
+}
+
+/// The same promises where all text lies in blocks.
+mod conformance_in_blocks {
+    use super::*;
+
+    fn moving() -> Sqlite {
+        let mut store = Sqlite::temporary(Arc::new(SystemClock::default())).expect("a store in a new folder");
+        store.moves_at_once = true;
+        store
+    }
+
+    crate::conformance! { moving() }
 }
 
 /// A data file in a folder of its own.

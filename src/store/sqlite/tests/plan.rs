@@ -77,7 +77,7 @@ fn unused_sessions_are_read_from_their_index() {
     check(
         expire::IDLE_SESSIONS,
         "SEARCH session USING INTEGER PRIMARY KEY (rowid=?); LIST SUBQUERY 1; SCAN session USING INDEX session_empty; \
-         SEARCH turn USING COVERING INDEX turn_by_number (session=?)",
+         SEARCH block USING COVERING INDEX block_by_session (session=?); SEARCH turn USING COVERING INDEX turn_by_number (session=?)",
     );
 }
 

@@ -72,7 +72,14 @@ async fn turns_of_the_first_release_are_recalled() {
     file.raw().execute_batch("ALTER TABLE session DROP COLUMN consolidated").expect("as it was");
     let old = DataFile::new();
     old.raw().execute_batch(include_str!("../schema.sql")).expect("the first schema");
-    let copy = |table: &str| format!("INSERT INTO main.{table} SELECT * FROM new.{table};");
+    let columns = |table: &str| {
+        let sql = "SELECT group_concat(name) FROM pragma_table_info(?1)";
+        old.raw().query_row(sql, [table], |row| row.get::<_, String>(0)).expect("its columns")
+    };
+    let copy = |table: &str| {
+        let columns = columns(table);
+        format!("INSERT INTO main.{table} ({columns}) SELECT {columns} FROM new.{table};")
+    };
     let copies = ["session", "turn", "place"].map(copy).concat();
     let path = file.path.display();
     let fill = format!(

@@ -1,0 +1,82 @@
+//! Text in blocks: where it lies, what damage does to it, and what is left of it.
+
+use proptest::prelude::*;
+use tokio::runtime::Runtime;
+
+use super::{DataFile, add, ann, full_draft};
+use crate::id::{Ids, RandomIds, SessionId};
+use crate::session::Turn;
+use crate::store::archive::{Level, recompress};
+use crate::store::{PageRequest, Store, StoreError};
+
+const TURNS: usize = 30;
+
+/// A conversation of thirty turns, of which twenty-five are in blocks.
+async fn archived() -> (DataFile, super::Sqlite, SessionId, Vec<Turn>) {
+    let (file, session) = (DataFile::new(), RandomIds.session());
+    let store = file.open();
+    let drafts = (0..TURNS).map(|n| full_draft(&format!("quixotic question {n}"), &format!("zephyr answer {n}")));
+    add(&store, session, drafts.collect()).await;
+    let before = turns(&store, session).await.expect("nothing is damaged yet");
+    let moved = store.archive().move_out(&ann(), session, 26, 100).await.expect("moved");
+    assert_eq!((moved.turns, moved.more), (25, false));
+    (file, store, session, before)
+}
+
+async fn turns(store: &super::Sqlite, session: SessionId) -> Result<Vec<Turn>, StoreError> {
+    Ok(store.turns(&ann(), session, PageRequest::first(50)).await?.expect("the session is there").items)
+}
+
+#[tokio::test]
+async fn text_lies_in_its_row_or_in_a_block_and_never_in_both() {
+    let (file, store, session, before) = archived().await;
+    assert_eq!(turns(&store, session).await.expect("all are read"), before);
+    let again = store.archive().move_out(&ann(), session, 26, 100).await.expect("moved");
+    assert_eq!(again.turns, 0);
+    let size = store.archive().archived().await.expect("counted");
+    assert_eq!((size.blocks, size.turns), (2, 25));
+    let left =
+        "SELECT count(*) FROM turn WHERE block IS NOT NULL AND (question <> '.' OR answer <> '.' OR extra IS NOT NULL)";
+    assert_eq!(file.raw().query_row(left, [], |row| row.get::<_, i64>(0)).expect("counted"), 0);
+}
+
+#[tokio::test]
+async fn what_is_tightly_packed_is_the_same() {
+    let (_file, store, session, before) = archived().await;
+    let blocks = store.archive().quick_blocks(9).await.expect("blocks");
+    assert_eq!(blocks.len(), 1, "one that still grows is left alone");
+    let tight = recompress(&blocks[0].bytes, Level::Thorough).expect("recompressed");
+    assert!(tight.len() < blocks[0].bytes.len());
+    assert!(store.archive().replace_block(blocks[0].clone(), tight.clone()).await.expect("replaced"));
+    assert!(!store.archive().replace_block(blocks[0].clone(), tight).await.expect("it has changed since"));
+    assert_eq!(turns(&store, session).await.expect("all are read"), before);
+    assert_eq!(store.archive().quick_blocks(9).await.expect("blocks"), []);
+}
+
+#[tokio::test]
+async fn somebody_elses_session_is_not_moved() {
+    let (_file, store, session, _) = archived().await;
+    let other = crate::scope::Scope::new(Default::default(), crate::scope::User::parse("bob").expect("a user"));
+    let moved = store.archive().move_out(&other, session, 99, 99).await.expect("nothing happens");
+    assert_eq!(moved.turns, 0);
+}
+
+#[test]
+fn one_flipped_bit_in_a_block_is_damage_and_never_text() {
+    let runtime = Runtime::new().expect("a runtime");
+    let (file, store, session, before) = runtime.block_on(archived());
+    let raw = file.raw();
+    let whole: Vec<u8> = raw.query_row("SELECT bytes FROM block WHERE key = 1", [], |row| row.get(0)).expect("a block");
+    proptest!(ProptestConfig::with_cases(256), |(bit in 0..whole.len() * 8)| {
+        let mut scratched = whole.clone();
+        scratched[bit / 8] ^= 1 << (bit % 8);
+        raw.execute("UPDATE block SET bytes = ?1 WHERE key = 1", [&scratched]).expect("the block is scratched");
+        let listed = runtime.block_on(turns(&store, session));
+        prop_assert!(matches!(listed, Err(StoreError::Damaged { number: 1, .. })), "{listed:?}");
+        let recent = runtime.block_on(store.last_turns(&ann(), session, 100)).expect("the others are shown");
+        prop_assert_eq!(&recent.turns[..], &before[20..]);
+        prop_assert_eq!(recent.damaged.len(), 20);
+    });
+    raw.execute("UPDATE block SET bytes = ?1 WHERE key = 1", [&whole]).expect("the block is mended");
+    assert_eq!(runtime.block_on(turns(&store, session)).expect("all are read"), before);
+}
