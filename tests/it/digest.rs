@@ -2,16 +2,19 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use jiff::SignedDuration;
 use proptest::prelude::*;
 use recalld::digest::{JobEnd, JobsRun};
 use recalld::episode::{Episode, Level};
 use recalld::id::SessionId;
+use recalld::job::JobState;
 use recalld::model::ModelError;
 use recalld::model::summarise::{Summariser, SummaryFuture, Talk};
 use recalld::scope::{Scope, Tenant, User};
 use recalld::store::{Finished, PageRequest, Store};
+use recalld::worker::Worker;
 use serde_json::json;
 use tokio::sync::Semaphore;
 
@@ -268,6 +271,39 @@ async fn a_deleted_session_is_told_no_more() {
     assert_eq!(episodes(&house).await, []);
     let bytes = std::fs::read(house.data()).expect("the data file");
     assert!(!bytes.windows(12).any(|window| window == b"roses in bed"), "erased is erased");
+}
+
+/// A worker begins a fresh job at once, not when it looks next time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_hears_of_a_job() {
+    let house = House::open();
+    let worker = Worker::start(house.memory.clone(), Arc::clone(&house.watch), Duration::from_secs(3600));
+    open(&house).await;
+    // It has looked and found nothing, and would look again in five seconds.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    say(&house, 1..=20).await;
+    let asked = Instant::now();
+    eventually("episodes", async || (!episodes(&house).await.is_empty()).then_some(())).await;
+    assert!(asked.elapsed() < Duration::from_secs(3), "{:?}", asked.elapsed());
+    worker.stop().await;
+}
+
+/// A worker that is told to stop puts back what it cannot end in time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stopping_worker_gives_its_job_back() {
+    let slow = Slow::new(0);
+    let house = House::plan().summariser(Arc::clone(&slow) as _).open();
+    let worker = Worker::start(house.memory.clone(), Arc::clone(&house.watch), Duration::from_secs(3600));
+    open(&house).await;
+    say(&house, 1..=20).await;
+    eventually("it summarises", async || (slow.told.load(Ordering::SeqCst) == 1).then_some(())).await;
+    let told = Instant::now();
+    worker.stop().await;
+    assert!(told.elapsed() < Duration::from_secs(3), "{:?}", told.elapsed());
+    let job = house.memory.jobs(&scope(), PageRequest::first(9)).await.expect("jobs").items.remove(0);
+    assert_eq!((job.state, job.attempts), (JobState::Queued, 0));
+    slow.go_on.add_permits(10);
+    assert_eq!(run(&house).await.done, 1);
 }
 
 proptest! {
