@@ -44,6 +44,10 @@ pub struct Meters {
     pub recall_micros: Counter,
     /// Recalls that were late or failed, and cost the reminders.
     pub recall_failures: Counter,
+    /// Topics that faded and were forgotten.
+    pub topics_forgotten: Counter,
+    /// Topics that became part of another.
+    pub topics_merged: Counter,
     /// Cleanups that ran to their end.
     pub cleanups: Counter,
     /// Cleanups that failed.

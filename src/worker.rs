@@ -21,6 +21,8 @@ const TOOLS_EVERY: Duration = Duration::from_secs(60);
 /// How often turns without rows are looked for, and how soon after a failure.
 const ROWS_EVERY: Duration = Duration::from_secs(1);
 const ROWS_RETRY: Duration = Duration::from_secs(30);
+/// How often turns without a topic, and topics that changed, are looked for.
+const TOPICS_EVERY: Duration = Duration::from_secs(1);
 /// How soon a failed cleanup is tried again, at most.
 const CLEANUP_RETRY: Duration = Duration::from_secs(300);
 
@@ -37,8 +39,9 @@ impl Worker {
         let (stop, stopped) = watch::channel(false);
         let tools = tokio::spawn(until(stopped.clone(), give_up_on_tools(memory.clone())));
         let rows = tokio::spawn(until(stopped.clone(), derive_rows(memory.clone())));
+        let topics = tokio::spawn(until(stopped.clone(), tend_topics(memory.clone())));
         let cleaning = tokio::spawn(until(stopped, clean_up(memory, clock, cleanup_every)));
-        Self { stop, tasks: vec![cleaning, tools, rows] }
+        Self { stop, tasks: vec![cleaning, tools, rows, topics] }
     }
 
     /// Starts writing what waits in this store.
@@ -93,6 +96,23 @@ async fn derive_rows(memory: Memory) {
             Ok(_) => tokio::time::sleep(ROWS_EVERY).await,
             Err(error) => {
                 warn!(error = %error, "Rows for recall cannot be written yet: {error}");
+                tokio::time::sleep(ROWS_RETRY).await;
+            }
+        }
+    }
+}
+
+/// Puts topics in order while there is something to do, and looks again after a while.
+async fn tend_topics(memory: Memory) {
+    if let Err(error) = memory.check_topics().await {
+        warn!(error = %error, "Whether topics are of today's form cannot be told: {error}");
+    }
+    loop {
+        match memory.tend_topics().await {
+            Ok(tended) if !tended.is_nothing() => tokio::task::yield_now().await,
+            Ok(_) => tokio::time::sleep(TOPICS_EVERY).await,
+            Err(error) => {
+                warn!(error = %error, "Topics cannot be put in order yet: {error}");
                 tokio::time::sleep(ROWS_RETRY).await;
             }
         }

@@ -28,6 +28,7 @@ mod doctor;
 mod recall;
 mod serve;
 mod sessions;
+mod topics;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -93,6 +94,8 @@ enum Command {
     /// Look at conversations and remove them.
     #[command(subcommand)]
     Sessions(sessions::SessionsCommand),
+    /// Look at what conversations are about, find topics, name and tag them.
+    Topics(topics::TopicsArgs),
     /// Remove what is older than its time to live, now.
     Cleanup,
     /// Say what is well, what is not, and what to do about it.
@@ -159,6 +162,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Ask(args)) => ask::ask(common, args),
         Some(Command::Recall(args)) => recall::recall(common, args),
         Some(Command::Sessions(command)) => sessions::sessions(common, command),
+        Some(Command::Topics(args)) => topics::topics(common, args),
         Some(Command::Cleanup) => cleanup::cleanup(common),
         Some(Command::Doctor(args)) => doctor::doctor(common, args),
         Some(Command::Config(command)) => config::config(common, command),

@@ -77,6 +77,8 @@ pub struct Settings {
     pub embedder_dimensions: usize,
     pub embedder_timeout: Period,
 
+    pub topics_max: usize,
+
     pub ttl: Ttl,
     pub cleanup_every: Period,
     pub cleanup_batch: usize,
@@ -196,6 +198,7 @@ impl Default for Settings {
             embedder_key_env: "OPENAI_API_KEY".into(),
             embedder_dimensions: 0,
             embedder_timeout: Period::seconds(20),
+            topics_max: memory.topics_max,
             ttl: memory.ttl,
             cleanup_every: Period::hours(6),
             cleanup_batch: memory.cleanup_batch,
@@ -264,6 +267,7 @@ impl Settings {
             answer_chars_max: self.answer_chars_max,
             metadata_bytes_max: self.metadata_bytes_max,
             ttl: self.ttl,
+            topics_max: self.topics_max,
             cleanup_batch: self.cleanup_batch,
             recall: self.recall(),
             zone: when::zone(&self.time_zone).unwrap_or(TimeZone::UTC),
@@ -292,13 +296,14 @@ impl Settings {
 
     /// What is wrong with the settings as a whole, with what to do about it.
     pub fn check(&self) -> Result<(), String> {
-        let bounds: [(&str, usize, std::ops::RangeInclusive<usize>); 12] = [
+        let bounds: [(&str, usize, std::ops::RangeInclusive<usize>); 13] = [
             ("context_messages", self.context_messages, 0..=1_000),
             ("recall_tokens", self.recall_tokens, 0..=100_000),
             ("trace_candidates", self.trace_candidates, 0..=200),
             ("index_bytes_max", self.index_bytes_max, 1 << 20..=1 << 40),
             ("embedder_dimensions", self.embedder_dimensions, 0..=65_536),
             ("model_tokens_max", self.model_tokens_max, 256..=100_000_000),
+            ("topics_max", self.topics_max, 1..=200),
             ("cleanup_batch", self.cleanup_batch, 1..=100_000),
             ("query_chars_max", self.query_chars_max, 1..=10_000_000),
             ("answer_chars_max", self.answer_chars_max, 1..=10_000_000),

@@ -12,6 +12,7 @@ pub mod conformance;
 mod page;
 mod recall;
 pub mod sqlite;
+mod topics;
 mod waiting;
 
 pub use page::{Page, PageRequest};
@@ -20,6 +21,10 @@ pub use recall::{
     TRACE_BYTES_MAX, Todo,
 };
 pub use sqlite::{Inspection, Sqlite};
+pub use topics::{
+    DerivedTopic, KeptTopic, Moment, PlacedTurn, SketchedTopic, TOPICS_PLACED_MAX, TopicMerge, TopicOutline,
+    TopicPatch, Topics, WhichTopics,
+};
 pub use waiting::{Waiting, WaitingBounds};
 
 use std::path::PathBuf;
@@ -151,6 +156,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// The explanation of what was recalled for a turn, if it is one of the session's newest.
     fn trace(&self, scope: &Scope, turn: TurnId) -> StoreFuture<'_, Option<String>>;
+
+    /// Where topics are kept.
+    fn topics(&self) -> &dyn Topics;
 
     /// Counts what a user has.
     fn stats(&self, scope: &Scope) -> StoreFuture<'_, Stats>;

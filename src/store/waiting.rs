@@ -12,7 +12,8 @@ use tracing::{info, warn};
 use super::check;
 use super::{
     ChangeMark, Changes, DerivedRow, DueTurn, Expired, Expiry, HistoryMatch, Kept, Opened, Page, PageRequest,
-    RecallCursor, RecallPage, Recent, Revised, Stats, Store, StoreError, StoreFuture, TRACE_BYTES_MAX, Todo, Trail,
+    RecallCursor, RecallPage, Recent, Revised, Stats, Store, StoreError, StoreFuture, TRACE_BYTES_MAX, Todo, Topics,
+    Trail,
 };
 use crate::clock::Clock;
 use crate::id::{SessionId, TurnId};
@@ -527,6 +528,10 @@ impl<S: Store> Store for Waiting<S> {
 
     fn trace(&self, scope: &Scope, turn: TurnId) -> StoreFuture<'_, Option<String>> {
         self.inner.trace(scope, turn)
+    }
+
+    fn topics(&self) -> &dyn Topics {
+        self.inner.topics()
     }
 
     fn stats(&self, scope: &Scope) -> StoreFuture<'_, Stats> {

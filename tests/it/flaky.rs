@@ -14,7 +14,7 @@ use recalld::store::{
     ChangeMark, Changes, DerivedRow, DueTurn, HistoryMatch, RecallCursor, RecallPage, Revised, Todo, Trail,
 };
 use recalld::store::{
-    Expired, Expiry, Kept, Opened, Page, PageRequest, Recent, Sqlite, Stats, Store, StoreError, StoreFuture,
+    Expired, Expiry, Kept, Opened, Page, PageRequest, Recent, Sqlite, Stats, Store, StoreError, StoreFuture, Topics,
 };
 
 /// SQLite, or whatever error it was told to fail with.
@@ -188,6 +188,10 @@ impl Store for Flaky {
 
     fn trace(&self, scope: &Scope, turn: TurnId) -> StoreFuture<'_, Option<String>> {
         self.or_fail(|| self.inner.trace(scope, turn))
+    }
+
+    fn topics(&self) -> &dyn Topics {
+        self.inner.topics()
     }
 
     fn stats(&self, scope: &Scope) -> StoreFuture<'_, Stats> {

@@ -27,4 +27,5 @@ mod rest;
 mod restart;
 mod scopes;
 mod stream;
+mod topics;
 mod upstream;

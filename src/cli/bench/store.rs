@@ -151,6 +151,7 @@ async fn one_turn(store: &Tested, session: SessionId) -> Result<(), crate::store
         attempt: 0,
         others: Vec::new(),
         trace: None,
+        topic: None,
     };
     store.close_turn(&scope, closed).await.map(drop)
 }

@@ -1,7 +1,8 @@
 //! SQLite: the default store, one file and nothing else.
 //!
 //! Reading order: `schema.sql` and those after it, `connect` (opening a file), `writer` (group commit),
-//! `readers`, `row` (a turn as a row), then the statements: `session`, `turn`, `expire`, `recall`. `changes`
+//! `readers`, `row` (a turn as a row), then the statements: `session`, `turn`, `expire`, `recall`,
+//! `topic` (which turn belongs to which) and `topics` (what is kept of them). `changes`
 //! tells what the writer touched, `inspect` looks at a file from outside.
 
 mod changes;
@@ -15,6 +16,8 @@ mod recall;
 mod revision;
 mod row;
 mod session;
+mod topic;
+mod topics;
 mod trace;
 mod turn;
 mod writer;
@@ -34,7 +37,7 @@ use self::readers::Readers;
 use self::writer::Writer;
 use super::{
     ChangeMark, Changes, DerivedRow, DueTurn, Expired, Expiry, HistoryMatch, Kept, Opened, Page, PageRequest,
-    RecallCursor, RecallPage, Recent, Revised, Stats, Store, StoreError, StoreFuture, Todo, Trail,
+    RecallCursor, RecallPage, Recent, Revised, Stats, Store, StoreError, StoreFuture, Todo, Topics, Trail,
 };
 use crate::clock::Clock;
 use crate::id::{SessionId, TurnId};
@@ -338,6 +341,10 @@ impl Store for Sqlite {
     fn trace(&self, scope: &Scope, turn: TurnId) -> StoreFuture<'_, Option<String>> {
         let scope = scope.clone();
         self.look_up(1, move |db| trace::find(db, &scope, turn))
+    }
+
+    fn topics(&self) -> &dyn Topics {
+        self
     }
 
     fn stats(&self, scope: &Scope) -> StoreFuture<'_, Stats> {

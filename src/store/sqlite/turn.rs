@@ -7,7 +7,7 @@ use serde_json::Map;
 use super::connect::meaning;
 use super::row::{COLUMNS, TurnRow};
 use super::session::{self, Place, cursor, execute, reserve, rows_max, turn_expiry};
-use super::{place, recall, revision, trace};
+use super::{place, recall, revision, topic, trace};
 use crate::clock::from_micros;
 use crate::id::{SessionId, TurnId};
 use crate::message::{Message, Role};
@@ -130,6 +130,9 @@ pub(super) fn close(db: &Connection, scope: &Scope, closed: ClosedTurn, now: i64
             revision::restore(db, session_key, turn.number, key)?;
         }
     } else {
+        if let Some(to) = closed.topic.filter(|_| turn.status.enters_context() && !turn.superseded) {
+            topic::join(db, scope, key, &turn, &to)?;
+        }
         settle(db, session_key, key, &turn, now)?;
         trace::keep(db, session_key, key, turn.number, closed.trace.as_deref())?;
     }
@@ -270,6 +273,7 @@ fn insert(db: &Connection, place: &Place, turn: &Turn) -> Result<i64, StoreError
     execute(db, INSERT, values)?;
     let key = db.last_insert_rowid();
     recall::added(db, place.key, key, turn)?;
+    topic::added(db, key, turn)?;
     Ok(key)
 }
 
@@ -280,6 +284,7 @@ pub(super) fn rewrite(db: &Connection, key: i64, turn: &Turn) -> Result<(), Stor
     let before = recall::before(db, key)?;
     execute(db, REWRITE, values)?;
     recall::rewritten(db, key, &before, turn)?;
+    topic::rewritten(db, key, &before, turn)?;
     place::answered(db, key, turn)
 }
 

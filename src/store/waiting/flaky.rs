@@ -207,6 +207,10 @@ impl Store for Flaky {
         self.inner.trace(scope, turn)
     }
 
+    fn topics(&self) -> &dyn Topics {
+        self.inner.topics()
+    }
+
     fn stats(&self, scope: &Scope) -> StoreFuture<'_, Stats> {
         self.inner.stats(scope)
     }

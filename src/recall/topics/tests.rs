@@ -1,0 +1,1 @@
+//! What is in memory is what the store would answer.
