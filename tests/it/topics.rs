@@ -1,8 +1,11 @@
 //! Topics through the doors: what conversations are about, what fades, what people say about it.
 
+use std::process::Stdio;
+
 use serde_json::{Value, json};
 
 use crate::house::{House, OTHER_SESSION, SESSION, keys};
+use crate::process::recalld;
 
 const UNKNOWN: &str = "6f1c9a52-3a5b-4b53-8a86-1f6dfd4f2c11";
 
@@ -282,4 +285,48 @@ async fn many_at_once_lose_no_turn() {
         let messages: u64 = listed(&house, user, "?limit=50").await.iter().map(|(_, messages)| messages).sum();
         assert_eq!(messages, 6 * 6 * 2, "{user}");
     }
+}
+
+/// D6, C10: a follow-up is searched for with what its own topic is about, not with what else the conversation touched on.
+#[tokio::test]
+async fn d6_a_follow_up_is_completed_from_its_topic() {
+    let house = House::open();
+    chat(&house, "ann", SESSION, TRAINS).await;
+    chat(&house, "ann", SESSION, PAINT).await;
+    let request = json!({"question": "How much does it cost?", "session_id": SESSION});
+    let recalled = house.post("/api/v1/recall").user("ann").json(request).await.expect(200);
+    let completed = recalled["completed"].as_str().expect("a completed question");
+    assert!(completed.contains("linseed") && !completed.contains("vienna"), "{completed}");
+}
+
+/// The commands of `recalld topics`, as a shell runs them.
+#[test]
+fn the_command_line_shows_and_tags_topics() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let run = |arguments: &[&str]| {
+        let settings = [("RECALLD_UPSTREAM", "builtin"), ("RECALLD_DATA", "r.db")];
+        let done = recalld(folder.path(), arguments, &settings).stdout(Stdio::piped()).output().expect("it runs");
+        (done.status.success(), String::from_utf8_lossy(&done.stdout).into_owned())
+    };
+    let json = |arguments: &[&str]| -> Value {
+        let (_, text) = run(&[arguments, &["--json"]].concat());
+        serde_json::from_str(&text).unwrap_or_else(|_| panic!("no JSON: {text}"))
+    };
+    assert_eq!(json(&["topics"])["topics"], json!([]));
+    assert!(run(&["ask", PAINT]).0 && run(&["ask", TRAINS]).0);
+    let listed = json(&["topics", "list"]);
+    assert_eq!(listed["topics"].as_array().map(Vec::len), Some(2), "{listed}");
+    let id = listed["topics"][0]["id"].as_str().expect("an id");
+    let (_, table) = run(&["topics", "list"]);
+    assert!(table.starts_with("ID") && table.contains("short-term") && table.contains(PAINT), "{table}");
+    let tagged = json(&["topics", "tag", id, "garden", "2026"]);
+    assert_eq!(tagged["tags"], json!(["garden", "2026"]));
+    assert_eq!(json(&["topics", "tag", id, "--title", "The shed"])["tags"], json!(["garden", "2026"]));
+    let shown = json(&["topics", "show", id, "--messages"]);
+    assert_eq!((&shown["topic_title"], &shown["messages"][0]["content"]), (&json!("The shed"), &json!(PAINT)));
+    assert!(run(&["topics", "show", id]).1.contains("memory type          short-term"));
+    let found = json(&["topics", "search", "the train to Hamburg"]);
+    assert_eq!(found["topics"][0]["title"], TRAINS, "{found}");
+    assert!(run(&["topics", "search", "the train to Hamburg"]).1.starts_with("ID"));
+    assert!(!run(&["topics", "show", UNKNOWN]).0 && !run(&["topics", "show", "nonsense"]).0);
 }
