@@ -104,26 +104,3 @@ async fn what_is_deleted_is_not_held() {
     talk.check().await;
     assert_eq!(talk.place("Which linseed paint for the garden shed?").await.placed.reason, Reason::First);
 }
-
-/// Prints what placing costs; the request path pays it.
-#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-#[ignore = "measures"]
-async fn placing_takes_microseconds() {
-    let talk = Talk::new();
-    let subjects = ["paint shed", "train Vienna", "opera Carmen", "honey bees", "cricket rules", "aubergine cumin"];
-    for n in 0..200 {
-        let subject = subjects[n % subjects.len()];
-        talk.say(&format!("What about the {subject} number {n} and Item{}?", n % 20), "It is as it was before.").await;
-    }
-    for warm in [false, true] {
-        let started = std::time::Instant::now();
-        for n in 0..200 {
-            if !warm {
-                talk.desk.shelves.put(&talk.scope, Arc::default());
-            }
-            talk.place(&format!("Which paint is best for shed {n}?")).await;
-        }
-        let (topics, took) = (talk.desk.shelves.get(&talk.scope).len(), started.elapsed() / 200);
-        eprintln!("among {topics} topics, {}: {took:?}", if warm { "warm" } else { "cold" });
-    }
-}
