@@ -21,10 +21,13 @@ use crate::model::embed::Embedder;
 use crate::model::relay::{Passed, Relayed, Upstream};
 use crate::model::summarise::Summariser;
 use crate::period::Ttl;
-use crate::recall::{Ask, Recall, RecallError, RecallParts, RecallSettings, Recalled, SignalTable, WeightTable};
+use crate::recall::{
+    Ask, Recall, RecallError, RecallParts, RecallSettings, Recalled, SignalTable, TopicDesk, WeightTable,
+};
 use crate::scope::Scope;
 use crate::session::Templates;
 use crate::store::{Store, StoreError};
+use crate::topic::TOPICS_MAX;
 
 /// What a memory is made of. Nothing is reached that is not in here.
 #[derive(Clone)]
@@ -72,6 +75,8 @@ pub struct MemorySettings {
     pub metadata_bytes_max: usize,
     /// How long turns are kept, unless their session says otherwise.
     pub ttl: Ttl,
+    /// Topics of a user that are kept however faded.
+    pub topics_max: usize,
     /// Turns removed in one transaction.
     pub cleanup_batch: usize,
     /// How recall behaves.
@@ -114,6 +119,7 @@ impl Default for MemorySettings {
             answer_chars_max: 400_000,
             metadata_bytes_max: 16_384,
             ttl: Ttl::NEVER,
+            topics_max: TOPICS_MAX,
             cleanup_batch: 1_000,
             recall: RecallSettings::default(),
             episodes: EpisodeSettings::default(),
@@ -129,6 +135,8 @@ pub struct Memory {
     pub(crate) settings: Arc<MemorySettings>,
     /// What finds what was said.
     pub(crate) recall: Arc<Recall>,
+    /// What finds the topic that a message belongs to.
+    pub(crate) topics: Arc<TopicDesk>,
     /// A place for each turn under way; closing waits until all are free.
     pub(crate) running: Arc<Semaphore>,
     /// One request at a time finds its place in a session.
@@ -161,7 +169,8 @@ impl Memory {
     pub fn new(parts: Parts, settings: MemorySettings) -> Self {
         let running = Arc::new(Semaphore::new(TURNS_MAX as usize));
         let recall = Arc::new(Recall::new(recall_parts(&parts), settings.recall.clone()));
-        Self { parts: Arc::new(parts), settings: Arc::new(settings), recall, running, locks: Arc::default() }
+        let topics = Arc::new(TopicDesk::new(Arc::clone(&parts.store), Arc::clone(&parts.embedder)));
+        Self { parts: Arc::new(parts), settings: Arc::new(settings), recall, topics, running, locks: Arc::default() }
     }
 
     /// Who answers, by name.

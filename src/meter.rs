@@ -50,6 +50,10 @@ pub struct Meters {
     pub jobs_failed: Counter,
     /// Jobs that were given up.
     pub jobs_dead: Counter,
+    /// Topics that faded and were forgotten.
+    pub topics_forgotten: Counter,
+    /// Topics that became part of another.
+    pub topics_merged: Counter,
     /// Cleanups that ran to their end.
     pub cleanups: Counter,
     /// Cleanups that failed.

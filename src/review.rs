@@ -1,9 +1,13 @@
-//! What a person sees, adds and removes.
+//! What a person sees, adds and removes: conversations here, topics in `topics`.
+
+mod topics;
+
+pub use topics::{FoundTopic, TopicContext, TopicMessage, TopicView};
 
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
-use crate::id::{MessageId, SessionId, TurnId};
+use crate::id::{MessageId, SessionId, TopicId, TurnId};
 use crate::memory::Memory;
 use crate::message::{Message, Role};
 use crate::scope::Scope;
@@ -22,6 +26,17 @@ pub enum ReviewError {
     /// No such turn, or somebody else's.
     #[error("there is no turn `{0}`")]
     UnknownTurn(TurnId),
+    /// No such topic, or somebody else's.
+    #[error("there is no topic `{0}`")]
+    UnknownTopic(TopicId),
+    /// Too many tags.
+    #[error("{count} tags, at most {tags_max} are allowed")]
+    TooManyTags {
+        /// How many came.
+        count: usize,
+        /// The bound.
+        tags_max: usize,
+    },
     /// A text is not acceptable.
     #[error("{field} {reason}")]
     Text {

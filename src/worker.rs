@@ -28,6 +28,8 @@ const JOBS_RETRY: Duration = Duration::from_secs(30);
 const JOBS_PATIENCE: Duration = Duration::from_secs(1);
 /// How often full blocks are looked for.
 const BLOCKS_EVERY: Duration = Duration::from_secs(10);
+/// How often turns without a topic, and topics that changed, are looked for.
+const TOPICS_EVERY: Duration = Duration::from_secs(1);
 /// How soon a failed cleanup is tried again, at most.
 const CLEANUP_RETRY: Duration = Duration::from_secs(300);
 
@@ -46,8 +48,9 @@ impl Worker {
         let rows = tokio::spawn(until(stopped.clone(), derive_rows(memory.clone())));
         let blocks = tokio::spawn(until(stopped.clone(), pack_blocks(memory.clone())));
         let jobs = tokio::spawn(run_jobs(memory.clone(), stopped.clone()));
+        let topics = tokio::spawn(until(stopped.clone(), tend_topics(memory.clone())));
         let cleaning = tokio::spawn(until(stopped, clean_up(memory, clock, cleanup_every)));
-        Self { stop, tasks: vec![cleaning, tools, rows, jobs, blocks] }
+        Self { stop, tasks: vec![cleaning, tools, rows, jobs, blocks, topics] }
     }
 
     /// Starts writing what waits in this store.
@@ -114,6 +117,23 @@ async fn pack_blocks(memory: Memory) {
         tokio::time::sleep(BLOCKS_EVERY).await;
         if let Err(error) = memory.pack_blocks().await {
             warn!(error = %error, "Old text cannot be packed tightly yet: {error}");
+        }
+    }
+}
+
+/// Puts topics in order while there is something to do, and looks again after a while.
+async fn tend_topics(memory: Memory) {
+    if let Err(error) = memory.check_topics().await {
+        warn!(error = %error, "Whether topics are of today's form cannot be told: {error}");
+    }
+    loop {
+        match memory.tend_topics().await {
+            Ok(tended) if !tended.is_nothing() => tokio::task::yield_now().await,
+            Ok(_) => tokio::time::sleep(TOPICS_EVERY).await,
+            Err(error) => {
+                warn!(error = %error, "Topics cannot be put in order yet: {error}");
+                tokio::time::sleep(ROWS_RETRY).await;
+            }
         }
     }
 }

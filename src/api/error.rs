@@ -193,6 +193,10 @@ impl From<ReviewError> for ApiError {
                 Self::new(StatusCode::NOT_FOUND, "unknown_session", "Session not found", detail)
             }
             ReviewError::UnknownTurn(_) => Self::new(StatusCode::NOT_FOUND, "unknown_turn", "Turn not found", detail),
+            ReviewError::UnknownTopic(_) => {
+                Self::new(StatusCode::NOT_FOUND, "unknown_topic", "Topic not found", detail)
+            }
+            ReviewError::TooManyTags { .. } => Self::bad_request("too_many_tags", "Too many tags", detail),
             ReviewError::Text { reason, .. } => {
                 let (status, code) = text_code(&reason);
                 Self::new(status, code, "Invalid text", detail)

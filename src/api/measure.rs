@@ -116,7 +116,7 @@ impl Measures {
     }
 }
 
-fn counters(meters: &Meters) -> [(&'static str, &'static str, u64); 22] {
+fn counters(meters: &Meters) -> [(&'static str, &'static str, u64); 24] {
     [
         ("turns_stored", "Turns whose ending reached the disk.", meters.turns_stored.get()),
         ("store_failures", "Store calls that failed.", meters.store_failures.get()),
@@ -125,6 +125,8 @@ fn counters(meters: &Meters) -> [(&'static str, &'static str, u64); 22] {
         ("rows_damaged", "Rows that did not match their checksum.", meters.rows_damaged.get()),
         ("recalls", "Recalls, however they ended.", meters.recalls.get()),
         ("recall_failures", "Recalls that were late or failed, and cost the reminders.", meters.recall_failures.get()),
+        ("topics_forgotten", "Topics that faded and were forgotten; their turns stay.", meters.topics_forgotten.get()),
+        ("topics_merged", "Topics that became part of another.", meters.topics_merged.get()),
         ("embedder_failures", "Texts or batches that an embedder made no vectors of.", meters.embedder_failures.get()),
         ("jobs_done", "Jobs that were done.", meters.jobs_done.get()),
         ("jobs_failed", "Tries at jobs that failed.", meters.jobs_failed.get()),

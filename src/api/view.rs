@@ -1,5 +1,9 @@
 //! Our nouns as clients see them. Wire types stay here; the rooms' nouns are free to change.
 
+mod topic;
+
+pub(super) use topic::{TopicMessageView, TopicSeen, TopicStatsView};
+
 use std::time::Duration;
 
 use jiff::Timestamp;

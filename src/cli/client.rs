@@ -162,6 +162,11 @@ impl Client {
         self.whole(Ask { method: Method::POST, path, headers: HeaderMap::new(), body: Some(body) }).await
     }
 
+    /// Changes something.
+    pub(super) async fn patch(&self, path: &str, body: &Value) -> Result<Value, Failure> {
+        self.whole(Ask { method: Method::PATCH, path, headers: HeaderMap::new(), body: Some(body) }).await
+    }
+
     /// Removes something.
     pub(super) async fn delete(&self, path: &str) -> Result<Value, Failure> {
         self.whole(Ask { method: Method::DELETE, path, headers: HeaderMap::new(), body: None }).await
@@ -171,7 +176,8 @@ impl Client {
     pub(super) async fn pages(&self, path: &str, noun: &str, mut page: impl FnMut(Vec<Value>)) -> Result<(), Failure> {
         let mut after = String::new();
         loop {
-            let mut found = self.get(&format!("{path}?limit=50{after}")).await?;
+            let more = if path.contains('?') { '&' } else { '?' };
+            let mut found = self.get(&format!("{path}{more}limit=50{after}")).await?;
             if let Some(Value::Array(items)) = found.get_mut(noun).map(Value::take) {
                 page(items);
             }

@@ -29,6 +29,7 @@ mod doctor;
 mod recall;
 mod serve;
 mod sessions;
+mod topics;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -94,6 +95,8 @@ enum Command {
     /// Look at conversations and remove them.
     #[command(subcommand)]
     Sessions(sessions::SessionsCommand),
+    /// Look at what conversations are about, find topics, name and tag them.
+    Topics(topics::TopicsArgs),
     /// Remove what is older than its time to live, now.
     Cleanup,
     /// Summarise what has left the window, now; or everything anew.
@@ -162,6 +165,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Ask(args)) => ask::ask(common, args),
         Some(Command::Recall(args)) => recall::recall(common, args),
         Some(Command::Sessions(command)) => sessions::sessions(common, command),
+        Some(Command::Topics(args)) => topics::topics(common, args),
         Some(Command::Cleanup) => cleanup::cleanup(common),
         Some(Command::Digest(args)) => digest::digest(common, args),
         Some(Command::Doctor(args)) => doctor::doctor(common, args),

@@ -175,7 +175,7 @@ fn describe(seen: Seen, now: Timestamp) -> Vec<(&'static str, String)> {
     ]
 }
 
-fn say_message(message: &Value) -> anyhow::Result<()> {
+pub(super) fn say_message(message: &Value) -> anyhow::Result<()> {
     let at = message["created_at"].as_str().and_then(|at| at.parse().ok()).map(short).unwrap_or_default();
     let head = format!("{} {}", message["role"].as_str().unwrap_or("-"), at);
     output::say(format!("\n{}", Colours::of(&std::io::stdout()).paint(Tint::Dim, &head)))?;

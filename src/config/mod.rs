@@ -84,6 +84,7 @@ pub struct Settings {
     pub session_summarize_after: usize,
     pub summary_tokens: usize,
     pub summary_hours: Period,
+    pub topics_max: usize,
 
     pub ttl: Ttl,
     pub cleanup_every: Period,
@@ -210,6 +211,7 @@ impl Default for Settings {
             session_summarize_after: memory.episodes.ephemeral.at - 1,
             summary_tokens: memory.episodes.summary_tokens,
             summary_hours: Period::hours(24),
+            topics_max: memory.topics_max,
             ttl: memory.ttl,
             cleanup_every: Period::hours(6),
             cleanup_batch: memory.cleanup_batch,
@@ -278,6 +280,7 @@ impl Settings {
             answer_chars_max: self.answer_chars_max,
             metadata_bytes_max: self.metadata_bytes_max,
             ttl: self.ttl,
+            topics_max: self.topics_max,
             cleanup_batch: self.cleanup_batch,
             recall: self.recall(),
             episodes: self.episodes(),
@@ -319,7 +322,7 @@ impl Settings {
 
     /// What is wrong with the settings as a whole, with what to do about it.
     pub fn check(&self) -> Result<(), String> {
-        let bounds: [(&str, usize, std::ops::RangeInclusive<usize>); 16] = [
+        let bounds: [(&str, usize, std::ops::RangeInclusive<usize>); 17] = [
             ("context_messages", self.context_messages, 0..=1_000),
             ("recall_tokens", self.recall_tokens, 0..=100_000),
             ("window_turns", self.window_turns, 0..=10_000),
@@ -330,6 +333,7 @@ impl Settings {
             ("index_bytes_max", self.index_bytes_max, 1 << 20..=1 << 40),
             ("embedder_dimensions", self.embedder_dimensions, 0..=65_536),
             ("model_tokens_max", self.model_tokens_max, 256..=100_000_000),
+            ("topics_max", self.topics_max, 1..=200),
             ("cleanup_batch", self.cleanup_batch, 1..=100_000),
             ("query_chars_max", self.query_chars_max, 1..=10_000_000),
             ("answer_chars_max", self.answer_chars_max, 1..=10_000_000),

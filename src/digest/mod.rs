@@ -1,14 +1,16 @@
 //! Digest: what happens after a turn, in the background. Nothing here blocks or slows an answer.
 //!
-//! Reading order: `rows` (what recall keeps of turns), `jobs` (claiming work and seeing it through), `consolidate` (turns
-//! that left the window become episodes), `tell` (hours and the session from those), `archive` (their text moves into
-//! blocks).
+//! Reading order: `rows` (what recall keeps of turns), `topics` (which topic turns belong to, what fades and what grows
+//! together), `jobs` (claiming work and seeing it through), `consolidate` (turns that left the window become episodes),
+//! `tell` (hours and the session from those), `archive` (their text moves into blocks).
 
 mod archive;
 mod consolidate;
 mod jobs;
 mod rows;
 mod tell;
+mod topics;
 
 pub use jobs::{DigestError, JobEnd, JobsRun};
 pub use rows::Derived;
+pub use topics::Tended;

@@ -16,7 +16,7 @@ use super::plan::{Plan, ReadQuestion};
 use super::row::{self, rows_of, texts_of};
 use super::search::{Found, search, signal_table};
 use super::signals::QuestionVectors;
-use super::{Ask, Profile, Recalled, SignalTable, WeightTable, assemble, vectors};
+use super::{Ask, Profile, Recalled, RunningTopic, SignalTable, WeightTable, assemble, vectors};
 use crate::clock::Clock;
 use crate::id::SessionId;
 use crate::meter::Meters;
@@ -292,10 +292,11 @@ impl Recall {
     async fn plan(&self, scope: &Scope, shelf: &Shelf, ask: &Ask) -> Result<Plan, RecallError> {
         let now = self.parts.clock.now();
         let read = shelf.read(|index| ReadQuestion::read(index, ask, now));
-        let running = match (&ask.running, ask.session) {
-            (Some(texts), _) => Running::of_texts(texts),
-            (None, Some(session)) => self.running(scope, shelf, session, read.question.follows_up).await?,
-            (None, None) => Running::default(),
+        let running = match (&ask.running, &ask.topic, ask.session) {
+            (Some(texts), _, _) => Running::of_texts(texts),
+            (None, Some(topic), _) => running_topic(shelf, topic),
+            (None, None, Some(session)) => self.running(scope, shelf, session, read.question.follows_up).await?,
+            (None, None, None) => Running::default(),
         };
         Ok(shelf.read(|index| Plan::make(index, ask, read, &running, self.settings.profile)))
     }
@@ -364,6 +365,14 @@ impl Recall {
     }
 }
 
+/// The names that a topic is about, and what it is called.
+fn running_topic(shelf: &Shelf, topic: &RunningTopic) -> Running {
+    let names = shelf.read(|index| index.names_in(&index.keys_of(&topic.last, TOPIC_WITHIN)));
+    Running { names, title: Some(topic.title.clone()).filter(|title| !title.is_empty()) }
+}
+
+/// The newest messages among which those of a running topic are looked for.
+const TOPIC_WITHIN: usize = 1_024;
 /// Messages of the running conversation, with their replies, that tell what a follow-up refers to.
 const RUNNING_TURNS: usize = 16;
 /// How often a scope is searched that changes while what was found is read.

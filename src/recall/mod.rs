@@ -5,7 +5,7 @@
 //! the best are fetched and packed into a budget of tokens (`pack`), and written out as data (`render`).
 //!
 //! Reading order: the nouns here, `row` (what is kept of a message), `index`, `question`, `signals`, `search`,
-//! `pack`, `render`, and `desk`, which puts them together.
+//! `pack`, `render`, and `desk`, which puts them together. `topics` finds the topic that a message belongs to.
 //!
 //! **Invariant:** recall reads; it never writes. The same store, clock and question give the same answer.
 
@@ -25,6 +25,7 @@ mod search;
 pub mod signals;
 mod stance;
 mod text;
+mod topics;
 mod vectors;
 mod weights;
 pub mod when;
@@ -32,6 +33,7 @@ pub mod when;
 pub(crate) use render::recent_conversation;
 
 pub use desk::{Recall, RecallError, RecallParts, RecallSettings};
+pub use topics::{PlacedQuestion, RunningTopic, TopicDesk, TopicShelf};
 pub use weights::{Profile, WeightTable, Weights, WeightsError};
 
 use jiff::Timestamp;
@@ -70,6 +72,8 @@ pub struct Ask {
     pub session: Option<SessionId>,
     /// The running conversation's texts, oldest first, in place of what is stored of it.
     pub running: Option<Vec<String>>,
+    /// The topic that the question goes on with.
+    pub topic: Option<RunningTopic>,
     /// When it is asked; `None` is now.
     pub asked_at: Option<Timestamp>,
     /// The asker's time zone, for "yesterday"; `None` is UTC.

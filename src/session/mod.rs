@@ -39,7 +39,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::id::{MessageId, SessionId, TurnId};
+use crate::id::{MessageId, SessionId, TopicId, TurnId};
 use crate::message::{Message, Role};
 use crate::period::Ttl;
 
@@ -361,4 +361,15 @@ pub struct ClosedTurn {
     pub others: Vec<Message>,
     /// What was recalled for it and why, as JSON.
     pub trace: Option<String>,
+    /// The topic it belongs to; `None` leaves that for later.
+    pub topic: Option<InTopic>,
+}
+
+/// The topic that a turn belongs to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InTopic {
+    /// Which.
+    pub id: TopicId,
+    /// The title of one that begins with this turn.
+    pub begins: Option<String>,
 }

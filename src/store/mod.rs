@@ -15,6 +15,7 @@ mod job;
 mod page;
 mod recall;
 pub mod sqlite;
+mod topics;
 mod waiting;
 
 pub use archive::Archive;
@@ -26,6 +27,10 @@ pub use recall::{
     TRACE_BYTES_MAX, Todo,
 };
 pub use sqlite::{Inspection, Sqlite};
+pub use topics::{
+    DerivedTopic, KeptTopic, Moment, PlacedTurn, SketchedTopic, TOPICS_PLACED_MAX, TopicMerge, TopicOutline,
+    TopicPatch, Topics, WhichTopics,
+};
 pub use waiting::{Waiting, WaitingBounds};
 
 use std::path::PathBuf;
@@ -166,6 +171,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// What conversations were summarised to.
     fn episodes(&self) -> &dyn Episodes;
+
+    /// Where topics are kept.
+    fn topics(&self) -> &dyn Topics;
 
     /// Counts what a user has.
     fn stats(&self, scope: &Scope) -> StoreFuture<'_, Stats>;

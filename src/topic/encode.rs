@@ -16,16 +16,16 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::sketch::{Sketch, SketchWord, Sums, WORDS_MAX};
 use crate::model::embed::EmbedderId;
 
-/// The form of the bytes. It changes whenever stems or weights do.
-const FORM: u8 = 1;
-
 /// Longest vectors that are read.
 const DIMENSIONS_MAX: usize = 1 << 16;
 
 impl Sketch {
+    /// The form of the bytes. It changes whenever stems or weights do.
+    pub const FORM: u8 = 1;
+
     /// The sketch as bytes.
     pub fn encode(&self) -> Vec<u8> {
-        let mut bytes = vec![FORM];
+        let mut bytes = vec![Self::FORM];
         bytes.extend(self.messages.to_le_bytes());
         bytes.extend((self.words.len() as u16).to_le_bytes());
         self.words.iter().for_each(|word| encode_word(word, &mut bytes));
@@ -38,7 +38,7 @@ impl Sketch {
     /// Reads what [`Sketch::encode`] wrote; nothing from other bytes.
     pub fn decode(bytes: &[u8]) -> Option<Sketch> {
         let (body, sum) = bytes.split_last_chunk::<8>()?;
-        let mut rest = body.strip_prefix(&[FORM])?;
+        let mut rest = body.strip_prefix(&[Self::FORM])?;
         if u64::from_le_bytes(*sum) != xxh3_64(body) {
             return None;
         }
@@ -131,7 +131,7 @@ mod tests {
     fn another_form_is_no_sketch() {
         let mut bytes = Sketch::default().encode();
         assert_eq!(Sketch::decode(&bytes), Some(Sketch::default()));
-        bytes[0] = FORM + 1;
+        bytes[0] = Sketch::FORM + 1;
         let (body, _) = bytes.split_last_chunk::<8>().expect("a sum");
         let sum = xxh3_64(body).to_le_bytes();
         assert_eq!(Sketch::decode(&[body, &sum].concat()), None);

@@ -15,6 +15,8 @@ use crate::memory::Memory;
 use crate::message::Message;
 use crate::recall::{Ask, RecallError, Recalled};
 use crate::scope::Scope;
+use crate::session::InTopic;
+use crate::store::Moment;
 
 /// What was recalled within the time a request has for it.
 #[derive(Debug, Clone)]
@@ -25,12 +27,14 @@ pub struct Reminded {
     pub health: Health,
     /// How long it took.
     pub took: Duration,
+    /// The topic that the question belongs to; nothing when that is found out later.
+    pub topic: Option<InTopic>,
 }
 
 impl Reminded {
     /// Nothing was asked of recall.
     pub(super) fn nothing() -> Self {
-        Self { recalled: Recalled::default(), health: Health::Ok, took: Duration::ZERO }
+        Self { recalled: Recalled::default(), health: Health::Ok, took: Duration::ZERO, topic: None }
     }
 }
 
@@ -46,14 +50,19 @@ pub struct Explained {
 impl Memory {
     /// Recalls what was said about a question, within [`RecallSettings::patience`](crate::recall::RecallSettings).
     pub async fn remind(&self, scope: &Scope, ask: Ask) -> Reminded {
-        let (session, ask) = (ask.session, self.in_our_zone(ask));
+        let (session, mut ask) = (ask.session, self.in_our_zone(ask));
         let started = Instant::now();
         let patience = self.settings.recall.patience;
-        let ended = timeout(patience, self.recall.recall(scope, &ask)).await;
+        let mut topic = None;
+        let ended = timeout(patience, async {
+            topic = self.place(scope, &mut ask).await;
+            self.recall.recall(scope, &ask).await
+        });
+        let ended = ended.await;
         let took = started.elapsed();
         self.count_recall(took);
         let failure = match ended {
-            Ok(Ok(recalled)) => return Reminded { recalled, health: Health::Ok, took },
+            Ok(Ok(recalled)) => return Reminded { recalled, health: Health::Ok, took, topic },
             Ok(Err(error)) => error.to_string(),
             Err(_) => format!("it took longer than {} ms (`recall_timeout`)", patience.as_millis()),
         };
@@ -61,13 +70,24 @@ impl Memory {
         let session = session.map_or_else(|| "-".to_owned(), |id| id.to_string());
         warn!(tenant.id = %scope.tenant(), user.id = %scope.user(), session.id = %session, operation = "recall",
               error = %failure, "A question in session `{session}` goes without reminders: {failure}");
-        Reminded { recalled: Recalled::default(), health: Health::Degraded, took }
+        Reminded { recalled: Recalled::default(), health: Health::Degraded, took, topic }
+    }
+
+    /// Finds the topic that a question belongs to, and tells recall about it. What fails here is done in the background.
+    async fn place(&self, scope: &Scope, ask: &mut Ask) -> Option<InTopic> {
+        let at = Moment { session: ask.session?, before: None };
+        let new_id = || self.parts.ids.topic(self.parts.clock.now());
+        let placed = self.topics.place(scope, at, &ask.question, new_id).await;
+        let placed = placed.inspect_err(|error| self.report(scope, ask.session, "place_in_topic", error)).ok()?;
+        ask.topic = placed.running;
+        Some(placed.topic)
     }
 
     /// Recalls what was said about a question, for somebody who wants to know why; it takes the time it takes.
     pub async fn explain(&self, scope: &Scope, ask: Ask) -> Result<Explained, RecallError> {
-        let ask = self.in_our_zone(ask);
+        let mut ask = self.in_our_zone(ask);
         let started = Instant::now();
+        self.place(scope, &mut ask).await;
         let recalled = self.recall.recall(scope, &ask).await;
         self.count_recall(started.elapsed());
         let recalled = recalled.inspect_err(|error| {

@@ -15,7 +15,7 @@ use crate::message::{Message, Role};
 use crate::model::{Ending, ModelError, Piece, Pieces, Prompt};
 use crate::recall::Ask;
 use crate::scope::Scope;
-use crate::session::{ClosedTurn, Intent, OpenTurn, SessionSeed, Turn, TurnStatus, read_intent};
+use crate::session::{ClosedTurn, InTopic, Intent, OpenTurn, SessionSeed, Turn, TurnStatus, read_intent};
 use crate::store::{Kept, Opened, Recent, StoreError};
 
 /// One turn on its way.
@@ -86,7 +86,7 @@ impl Run {
         };
 
         // A failing store costs the mark `ok`, not the answer.
-        let (kept, close_time) = timed(self.close(&heard, &composed, trace)).await;
+        let (kept, close_time) = timed(self.close(&heard, &composed, trace, reminded.topic)).await;
         if opened.kept == Kept::Waiting || kept != Some(Kept::OnDisk) {
             health = Health::Degraded;
             self.memory.meters().turns_waited.one();
@@ -208,8 +208,14 @@ impl Run {
     }
 
     /// Writes how the turn ended. `None` when it could not be kept at all.
-    async fn close(&self, heard: &Heard, composed: &Composed, trace: Option<String>) -> Option<Kept> {
-        let closed = ClosedTurn { trace, ..self.closed(heard, composed) };
+    async fn close(
+        &self,
+        heard: &Heard,
+        composed: &Composed,
+        trace: Option<String>,
+        topic: Option<InTopic>,
+    ) -> Option<Kept> {
+        let closed = ClosedTurn { trace, topic, ..self.closed(heard, composed) };
         if closed.status == TurnStatus::Failed {
             self.memory.meters().turns_failed.one();
         }
@@ -242,6 +248,7 @@ impl Run {
             attempt: 0,
             others: Vec::new(),
             trace: None,
+            topic: None,
         }
     }
 

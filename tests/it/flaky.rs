@@ -15,7 +15,7 @@ use recalld::store::{
     Trail,
 };
 use recalld::store::{
-    Expired, Expiry, Kept, Opened, Page, PageRequest, Recent, Sqlite, Stats, Store, StoreError, StoreFuture,
+    Expired, Expiry, Kept, Opened, Page, PageRequest, Recent, Sqlite, Stats, Store, StoreError, StoreFuture, Topics,
 };
 
 /// SQLite, or whatever error it was told to fail with.
@@ -201,6 +201,10 @@ impl Store for Flaky {
 
     fn episodes(&self) -> &dyn Episodes {
         self.inner.episodes()
+    }
+
+    fn topics(&self) -> &dyn Topics {
+        self.inner.topics()
     }
 
     fn stats(&self, scope: &Scope) -> StoreFuture<'_, Stats> {

@@ -29,4 +29,5 @@ mod rest;
 mod restart;
 mod scopes;
 mod stream;
+mod topics;
 mod upstream;

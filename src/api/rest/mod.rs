@@ -8,6 +8,7 @@ pub(super) mod messages;
 pub(super) mod recall;
 pub(super) mod sessions;
 pub(super) mod stats;
+pub(super) mod topics;
 pub(super) mod turns;
 
 use axum::http::{HeaderMap, header};
@@ -37,6 +38,12 @@ const LIMIT_DEFAULT: usize = 20;
 
 impl ListQuery {
     fn page(&self) -> Result<PageRequest, ApiError> {
+        let superseded = self.includes("superseded")?;
+        Ok(PageRequest { superseded, ..self.part()? })
+    }
+
+    /// Which part of the list, whatever is in it.
+    fn part(&self) -> Result<PageRequest, ApiError> {
         let limit = match &self.limit {
             None => LIMIT_DEFAULT,
             Some(text) => text.parse().ok().filter(|limit| (1..=LIMIT_MAX).contains(limit)).ok_or_else(|| {
@@ -50,15 +57,19 @@ impl ListQuery {
                 ApiError::bad_request("invalid_cursor", "Invalid cursor", "after must be the `next` of an earlier page")
             })?),
         };
-        let superseded = match self.include.as_deref() {
-            None | Some("") => false,
-            Some("superseded") => true,
+        Ok(PageRequest { limit, after, superseded: false })
+    }
+
+    /// Whether what is left out by itself is asked for, by this word.
+    fn includes(&self, what: &str) -> Result<bool, ApiError> {
+        match self.include.as_deref() {
+            None | Some("") => Ok(false),
+            Some(asked) if asked == what => Ok(true),
             Some(other) => {
-                let detail = format!("include is `{other}`, it can only be `superseded`");
-                return Err(ApiError::bad_request("invalid_include", "Invalid include", detail));
+                let detail = format!("include is `{other}`, it can only be `{what}`");
+                Err(ApiError::bad_request("invalid_include", "Invalid include", detail))
             }
-        };
-        Ok(PageRequest { limit, after, superseded })
+        }
     }
 }
 

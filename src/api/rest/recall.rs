@@ -143,6 +143,7 @@ fn read(request: &RecallRequest, session: Option<SessionId>, app: &App) -> Resul
         question: request.question.clone(),
         session,
         running: None,
+        topic: None,
         asked_at: None,
         zone: Some(zone),
         from,
@@ -166,7 +167,7 @@ fn moment(field: &str, text: Option<&str>, zone: &TimeZone) -> Result<Option<Tim
     })
 }
 
-fn within(
+pub(super) fn within(
     field: &str,
     number: Option<usize>,
     allowed: std::ops::RangeInclusive<usize>,

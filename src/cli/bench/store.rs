@@ -16,13 +16,14 @@ use super::process::Server;
 use super::recall::stage::parts;
 use super::table::{Row, Table, machine};
 use crate::clock::SystemClock;
-use crate::id::{Ids, RandomIds, SessionId};
+use crate::id::{Ids, RandomIds, SessionId, TopicId};
 use crate::memory::{Memory, MemorySettings};
 use crate::message::{Message, Role};
-use crate::model::embed::Builtin as Embedding;
+use crate::model::embed::Builtin;
+use crate::recall::TopicDesk;
 use crate::scope::{Scope, Tenant, User};
-use crate::session::{ClosedTurn, OpenTurn, SessionSeed, TurnDraft, TurnStatus};
-use crate::store::{Sqlite, Store, Waiting, WaitingBounds};
+use crate::session::{ClosedTurn, InTopic, OpenTurn, SessionSeed, TurnDraft, TurnStatus};
+use crate::store::{Moment, Sqlite, Store, Waiting, WaitingBounds};
 
 /// Flags of `bench store`.
 #[derive(Debug, Args)]
@@ -43,6 +44,10 @@ const SESSION_TURNS: usize = 100;
 /// A batch of the filling; large, because filling is not what is measured.
 const FILL_BATCH: usize = 1_000;
 const READS: usize = 20_000;
+/// Topics that a question is placed among, turns in each before that, and how often it is measured.
+const TOPICS: usize = 20;
+const TOPIC_TURNS: usize = 5;
+const PLACINGS: usize = 200;
 
 type Tested = Waiting<Sqlite>;
 
@@ -63,6 +68,7 @@ async fn measure(args: &StoreArgs, folder: &Path) -> anyhow::Result<Table> {
     }
     let filled = folder.join("filled.db");
     let sessions = fill(&filled, args.messages, SESSION_TURNS, same).await?;
+    table.rows.push(placing(folder).await?);
     table.rows.push(reading(&filled, &sessions, args.messages).await?);
     table.rows.extend(starting(folder, &filled, args.messages).await?);
     Ok(table)
@@ -117,8 +123,11 @@ async fn turns_per_second(store: &Arc<Tested>, writers: usize, lasting: Duration
         let (store, turns) = (Arc::clone(store), Arc::clone(&turns));
         tasks.spawn(async move {
             let session = RandomIds.session();
+            // As in a chat: the first turn begins a topic, the others join it.
+            let mut topic = InTopic { id: RandomIds.topic(Timestamp::now()), begins: Some(QUESTION.to_owned()) };
             while started.elapsed() < lasting {
-                one_turn(&store, session).await?;
+                one_turn(&store, session, topic.clone()).await?;
+                topic.begins = None;
                 turns.fetch_add(1, Ordering::Relaxed);
             }
             Ok::<_, crate::store::StoreError>(())
@@ -130,7 +139,7 @@ async fn turns_per_second(store: &Arc<Tested>, writers: usize, lasting: Duration
     Ok(turns.load(Ordering::Relaxed) as f64 / started.elapsed().as_secs_f64())
 }
 
-async fn one_turn(store: &Tested, session: SessionId) -> Result<(), crate::store::StoreError> {
+async fn one_turn(store: &Tested, session: SessionId, topic: InTopic) -> Result<(), crate::store::StoreError> {
     let (scope, now) = (scope(), Timestamp::now());
     let id = RandomIds.turn(now);
     let question = Message::new(Role::User, QUESTION, now);
@@ -154,6 +163,7 @@ async fn one_turn(store: &Tested, session: SessionId) -> Result<(), crate::store
         attempt: 0,
         others: Vec::new(),
         trace: None,
+        topic: Some(topic),
     };
     store.close_turn(&scope, closed).await.map(drop)
 }
@@ -193,7 +203,7 @@ pub(super) async fn fill(
 pub(super) async fn settle(path: &Path) -> anyhow::Result<()> {
     let store = open(path)?;
     let parts =
-        parts(Arc::clone(&store) as Arc<dyn Store>, Arc::new(SystemClock::default()), Arc::new(Embedding::default()));
+        parts(Arc::clone(&store) as Arc<dyn Store>, Arc::new(SystemClock::default()), Arc::new(Builtin::default()));
     let memory = Memory::new(parts, MemorySettings::default());
     memory.check_rows().await?;
     while !memory.derive_rows().await?.is_nothing() {}
@@ -210,6 +220,39 @@ fn draft((question, answer): (String, String)) -> TurnDraft {
     let now = Timestamp::now();
     let messages = vec![Message::new(Role::User, question, now), Message::new(Role::Assistant, answer, now)];
     TurnDraft { id: RandomIds.turn(now), messages, metadata: Default::default(), created_at: None }
+}
+
+/// Finding the topic of a question, warm and after the last turn has changed its topic.
+async fn placing(folder: &Path) -> anyhow::Result<Row> {
+    let store = open(&folder.join("topics.db"))?;
+    let desk = TopicDesk::new(Arc::clone(&store) as _, Arc::new(Builtin::default()));
+    let (session, topics) = (RandomIds.session(), (0..TOPICS).map(|_| RandomIds.topic(Timestamp::now())));
+    let topics: Vec<TopicId> = topics.collect();
+    for id in topics.iter().cycle().take(TOPICS * TOPIC_TURNS) {
+        one_turn(&store, session, InTopic { id: *id, begins: Some(QUESTION.to_owned()) }).await?;
+    }
+    let (mut warm, mut changed) = (Vec::new(), Vec::new());
+    for n in 0..PLACINGS {
+        let at = Moment { session, before: None };
+        for times in [&mut changed, &mut warm] {
+            let started = Instant::now();
+            desk.place(&scope(), at, QUESTION, || topics[0]).await?;
+            times.push(started.elapsed());
+        }
+        one_turn(&store, session, InTopic { id: topics[n % TOPICS], begins: None }).await?;
+    }
+    let p50 = |times: &mut Vec<Duration>| {
+        times.sort_unstable();
+        times[times.len() / 2].as_secs_f64() * 1e6
+    };
+    Ok(Row {
+        what: format!("placing a question among {TOPICS} topics, warm, p50 (after its topic changed)"),
+        measured: format!("{:.0} µs ({:.0} µs)", p50(&mut warm), p50(&mut changed)),
+        beside: None,
+        ratio: None,
+        must: None,
+        goal: None,
+    })
 }
 
 /// The last ten messages of sessions all over the file, one after the other, warm.

@@ -129,6 +129,13 @@ impl ScopeIndex {
         counts.into_iter().map(|(word, count)| (self.vocabulary.text(word).to_owned(), count)).collect()
     }
 
+    /// What people said in these turns, as far as it is among the newest messages.
+    pub(crate) fn keys_of(&self, turns: &[TurnId], newest: usize) -> Vec<DocNo> {
+        let from = self.keys.len().saturating_sub(newest);
+        let is_in = |key: &usize| turns.contains(&self.keys.ids[*key].turn());
+        (from..self.keys.len()).filter(is_in).map(|key| key as DocNo).collect()
+    }
+
     /// How many messages come with their speaker's name.
     pub(crate) fn named(&self) -> u64 {
         (self.keys.len() as u64).saturating_sub(self.spoken[0].into())

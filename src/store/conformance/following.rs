@@ -18,21 +18,21 @@ const HISTORIES: u64 = 4;
 const STEPS: usize = 120;
 
 /// Chance that is the same on each run.
-struct Dice(u64);
+pub(super) struct Dice(pub(super) u64);
 
 impl Dice {
-    fn below(&mut self, bound: usize) -> usize {
+    pub(super) fn below(&mut self, bound: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % bound.max(1)
     }
 
-    fn once_in(&mut self, times: usize) -> bool {
+    pub(super) fn once_in(&mut self, times: usize) -> bool {
         self.below(times) == 0
     }
 
-    fn pick<T: Copy>(&mut self, from: &[T]) -> Option<T> {
+    pub(super) fn pick<T: Copy>(&mut self, from: &[T]) -> Option<T> {
         from.get(self.below(from.len())).copied()
     }
 
@@ -51,14 +51,14 @@ impl Dice {
 }
 
 /// A conversation that takes a random course.
-struct Course {
-    talk: Talk,
+pub(super) struct Course {
+    pub(super) talk: Talk,
     /// Turns and the tries at their answers.
-    tries: Vec<(TurnId, u32)>,
+    pub(super) tries: Vec<(TurnId, u32)>,
 }
 
 impl Course {
-    async fn step(&mut self, dice: &mut Dice) {
+    pub(super) async fn step(&mut self, dice: &mut Dice) {
         let talk = &self.talk;
         match dice.below(16) {
             0..3 => self.tries.push((talk.exchange("how?", &dice.seconds().to_string()).await, 0)),

@@ -26,6 +26,7 @@ pub mod recall;
 pub mod revisions;
 pub mod sessions;
 mod talk;
+pub mod topics;
 pub mod tries;
 pub mod turns;
 
@@ -125,6 +126,21 @@ macro_rules! conformance {
             sessions::deleting_counts_the_turns,
             sessions::a_deleted_session_begins_anew,
             sessions::stats_count_what_one_user_has,
+            topics::a_turn_joins_its_topic_when_it_closes,
+            topics::turns_without_a_topic_are_listed,
+            topics::a_topic_that_loses_turns_is_made_anew,
+            topics::an_emptied_topic_goes,
+            topics::hidden_and_failed_turns_leave_their_topic,
+            topics::a_turn_answered_again_stays_and_is_learned_anew,
+            topics::a_sketch_is_kept_of_the_topic_as_it_is,
+            topics::a_conversation_is_in_the_topic_of_its_last_turn,
+            topics::a_foreign_topic_is_as_good_as_unknown,
+            topics::two_topics_become_one,
+            topics::forgotten_topics_keep_their_turns,
+            topics::people_name_tag_and_rate,
+            topics::topics_are_listed_in_pages,
+            topics::another_form_makes_all_anew,
+            topics::counts_are_what_the_turns_say,
             tries::an_overtaken_answer_is_kept,
             tries::a_failed_try_hides_no_answer,
             tries::tool_rounds_outlive_a_failed_try,
@@ -170,6 +186,7 @@ mod tests {
             ("recall", include_str!("recall.rs")),
             ("revisions", include_str!("revisions.rs")),
             ("sessions", include_str!("sessions.rs")),
+            ("topics", include_str!("topics.rs")),
             ("tries", include_str!("tries.rs")),
             ("turns", include_str!("turns.rs")),
         ];

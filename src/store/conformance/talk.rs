@@ -81,6 +81,7 @@ impl Talk {
             attempt: 0,
             others: Vec::new(),
             trace: None,
+            topic: None,
         }
     }
 

@@ -58,10 +58,13 @@ fn move_from(
     Ok(Moved { turns: whole.len() as u64, more: more && !whole.is_empty() })
 }
 
-/// Turns with their text in the row, oldest first.
+/// Turns with their text in the row, oldest first. The last four of a topic stay, however old they are.
 fn movable(db: &Connection, session_key: i64, before: u64, turns_max: usize) -> Result<Vec<TurnRow>, StoreError> {
     let sql = format!(
         "SELECT {COLUMNS} FROM turn WHERE session = ?1 AND number < ?2 AND block IS NULL AND status <> 'pending'
+         AND NOT EXISTS (
+            SELECT 1 FROM topic_turn AS mine WHERE mine.turn = turn.key AND mine.turn >= coalesce(
+                (SELECT turn FROM topic_turn AS last WHERE last.topic = mine.topic ORDER BY turn DESC LIMIT 1 OFFSET 3), 0))
          ORDER BY number LIMIT ?3"
     );
     let mut statement = db.prepare_cached(&sql).map_err(|error| meaning(&error))?;

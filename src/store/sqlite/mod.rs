@@ -1,7 +1,8 @@
 //! SQLite: the default store, one file and nothing else.
 //!
 //! Reading order: `schema.sql` and those after it, `connect` (opening a file), `writer` (group commit),
-//! `readers`, `row` (a turn as a row), then the statements: `session`, `turn`, `expire`, `recall`, `job`, `episode`. `changes`
+//! `readers`, `row` (a turn as a row), then the statements: `session`, `turn`, `expire`, `recall`, `job`, `episode`,
+//! `topic` (which turn belongs to which), `topics` (what is kept of them), `archive` (text in blocks). `changes`
 //! tells what the writer touched, `inspect` looks at a file from outside.
 
 mod archive;
@@ -19,6 +20,8 @@ mod recall;
 mod revision;
 mod row;
 mod session;
+mod topic;
+mod topics;
 mod trace;
 mod turn;
 mod writer;
@@ -40,7 +43,7 @@ use self::writer::Writer;
 use super::archive::{Archive, ArchiveSize, Moved, Packed};
 use super::{
     ChangeMark, Changes, DerivedRow, DueTurn, Episodes, Expired, Expiry, HistoryMatch, Jobs, Kept, Opened, Page,
-    PageRequest, RecallCursor, RecallPage, Recent, Revised, Stats, Store, StoreError, StoreFuture, Todo, Trail,
+    PageRequest, RecallCursor, RecallPage, Recent, Revised, Stats, Store, StoreError, StoreFuture, Todo, Topics, Trail,
 };
 use crate::clock::Clock;
 use crate::episode::EpisodeSettings;
@@ -419,6 +422,10 @@ impl Store for Sqlite {
     }
 
     fn episodes(&self) -> &dyn Episodes {
+        self
+    }
+
+    fn topics(&self) -> &dyn Topics {
         self
     }
 

@@ -20,7 +20,7 @@ use crate::store::{DerivedRow, DueTurn, RecallCursor, RecallEntry, RecallKept, R
 const ANSWER_BYTES_MAX: usize = 32 << 20;
 
 /// Which turns may be recalled.
-const SHOWN: &str = "turn.status IN ('complete', 'partial') AND turn.superseded = 0";
+pub(super) const SHOWN: &str = "turn.status IN ('complete', 'partial') AND turn.superseded = 0";
 
 /// A new turn, which is never superseded, has no row yet.
 pub(super) fn added(db: &Connection, session_key: i64, key: i64, turn: &Turn) -> Result<(), StoreError> {
@@ -35,7 +35,7 @@ pub(super) fn added(db: &Connection, session_key: i64, key: i64, turn: &Turn) ->
 pub(super) struct Before {
     pub(super) session_key: i64,
     pub(super) shown: bool,
-    superseded: bool,
+    pub(super) superseded: bool,
     /// Where its text was.
     pub(super) block: Option<i64>,
 }
@@ -280,17 +280,26 @@ fn list(what: Todo) -> &'static str {
 }
 
 pub(super) fn todo_sql(what: Todo) -> String {
+    due_sql(list(what))
+}
+
+/// The turns on a list, in the order of [`read_due`].
+pub(super) fn due_sql(list: &str) -> String {
     format!(
-        "SELECT {COLUMNS}, session.id, tenant, user FROM {} AS due
+        "SELECT {COLUMNS}, session.id, tenant, user FROM {list} AS due
          CROSS JOIN turn ON turn.key = due.turn CROSS JOIN session ON session.key = turn.session
-         WHERE {SHOWN} ORDER BY due.turn",
-        list(what)
+         WHERE {SHOWN} ORDER BY due.turn"
     )
 }
 
 /// The oldest turns on a list. Damaged ones are passed over, and stay on it.
 pub(super) fn todo(db: &Connection, what: Todo, limit: usize) -> Result<Vec<DueTurn>, StoreError> {
-    let mut statement = db.prepare_cached(&todo_sql(what)).map_err(|error| meaning(&error))?;
+    due(db, &todo_sql(what), limit)
+}
+
+/// The first turns of a list.
+pub(super) fn due(db: &Connection, sql: &str, limit: usize) -> Result<Vec<DueTurn>, StoreError> {
+    let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
     let mut rows = statement.query([]).map_err(|error| meaning(&error))?;
     let (mut due, mut bytes) = (Vec::new(), 0);
     while due.len() < limit && bytes < ANSWER_BYTES_MAX {

@@ -8,7 +8,7 @@ use super::connect::meaning;
 use super::job::{Follow, after_turn};
 use super::row::{COLUMNS, NEXT, TurnRow};
 use super::session::{self, Place, cursor, execute, reserve, rows_max, turn_expiry};
-use super::{archive, episode, place, recall, revision, trace};
+use super::{archive, episode, place, recall, revision, topic, trace};
 use crate::clock::from_micros;
 use crate::id::{SessionId, TurnId};
 use crate::message::{Message, Role};
@@ -137,6 +137,9 @@ pub(super) fn close(
             revision::restore(db, session_key, turn.number, key)?;
         }
     } else {
+        if let Some(to) = closed.topic.filter(|_| turn.status.enters_context() && !turn.superseded) {
+            topic::join(db, scope, key, &turn, &to)?;
+        }
         settle(db, session_key, key, &turn, now)?;
         trace::keep(db, session_key, key, turn.number, closed.trace.as_deref())?;
     }
@@ -282,6 +285,7 @@ fn insert(db: &Connection, place: &Place, turn: &Turn) -> Result<i64, StoreError
     execute(db, INSERT, values)?;
     let key = db.last_insert_rowid();
     recall::added(db, place.key, key, turn)?;
+    topic::added(db, key, turn)?;
     Ok(key)
 }
 
@@ -298,6 +302,7 @@ pub(super) fn rewrite(db: &Connection, key: i64, turn: &Turn) -> Result<(), Stor
     if before.shown {
         episode::turn_changed(db, before.session_key, turn.number)?;
     }
+    topic::rewritten(db, key, &before, turn)?;
     place::answered(db, key, turn)
 }
 

@@ -219,6 +219,10 @@ impl Store for Flaky {
         self.inner.episodes()
     }
 
+    fn topics(&self) -> &dyn Topics {
+        self.inner.topics()
+    }
+
     fn stats(&self, scope: &Scope) -> StoreFuture<'_, Stats> {
         self.inner.stats(scope)
     }

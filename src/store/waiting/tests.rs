@@ -82,6 +82,7 @@ impl Chat {
             attempt: 0,
             others: Vec::new(),
             trace: None,
+            topic: None,
         };
         self.store.close_turn(&self.scope, turn).await
     }
@@ -174,6 +175,7 @@ async fn what_waits_is_shown_as_it_will_be_stored() {
         attempt: 0,
         others: Vec::new(),
         trace: Some("{}".into()),
+        topic: None,
     };
     chat.store.close_turn(&chat.scope, ending).await.expect("the ending waits");
     let shown = chat.store.last_turns(&chat.scope, chat.session, 6).await.expect("reading goes on").turns.remove(0);
@@ -387,8 +389,17 @@ async fn tool_rounds_wait_with_their_turn() {
     for wire in [call, result] {
         let messages = vec![Message::from_wire(wire, Timestamp::UNIX_EPOCH).expect("a message")];
         let (session, status, metadata) = (chat.session, TurnStatus::Pending, Map::new());
-        let so_far =
-            ClosedTurn { id, session, status, messages, metadata, attempt: 0, others: Vec::new(), trace: None };
+        let so_far = ClosedTurn {
+            id,
+            session,
+            status,
+            messages,
+            metadata,
+            attempt: 0,
+            others: Vec::new(),
+            trace: None,
+            topic: None,
+        };
         assert_eq!(chat.store.close_turn(&chat.scope, so_far).await.expect("it waits"), Kept::Waiting);
     }
     assert_eq!(chat.close(id, TurnStatus::Complete, "21 °C").await.expect("it waits"), Kept::Waiting);

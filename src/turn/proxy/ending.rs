@@ -9,7 +9,7 @@ use crate::id::{SessionId, TurnId};
 use crate::message::Message;
 use crate::model::ModelError;
 use crate::model::relay::{Choice, Said};
-use crate::session::{ClosedTurn, TurnStatus};
+use crate::session::{ClosedTurn, InTopic, TurnStatus};
 use crate::turn::notes;
 
 /// How an answer came to its end, beside what was said.
@@ -56,6 +56,8 @@ pub(super) struct Which {
     pub(super) notes: Map<String, Value>,
     /// Why the model was reminded of what it was.
     pub(super) trace: Option<String>,
+    /// The topic it belongs to.
+    pub(super) topic: Option<InTopic>,
 }
 
 /// The ending of a turn, from what was said.
@@ -85,6 +87,7 @@ pub(super) fn ending(which: &Which, said: &Said, outcome: &Outcome, model: &str,
         metadata,
         attempt: which.attempt,
         trace: which.trace.clone(),
+        topic: which.topic.clone(),
     }
 }
 
@@ -107,7 +110,7 @@ mod tests {
     fn check(message: Value, ended: bool, outcome: Outcome, status: TurnStatus, messages: usize) {
         let ids = CountedIds::default();
         let (id, session) = (ids.turn(Timestamp::UNIX_EPOCH), ids.session());
-        let which = Which { id, session, attempt: 0, notes: Map::new(), trace: None };
+        let which = Which { id, session, attempt: 0, notes: Map::new(), trace: None, topic: None };
         let choices = vec![Choice { message, finish_reason: None }];
         let said = Said { choices, ended, ..Said::default() };
         let closed = ending(&which, &said, &outcome, "m", Timestamp::UNIX_EPOCH);

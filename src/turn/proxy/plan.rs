@@ -13,8 +13,8 @@ use crate::message::{Message, Role};
 use crate::recall::Ask;
 use crate::scope::Scope;
 use crate::session::{
-    Alignment, Asked, ClientIds, ClosedTurn, Fingerprint, Held, HistoryMode, OpenTurn, Outline, Placement, ReviseTurn,
-    SessionSeed, Shift, Step, Turn, TurnDraft, TurnStatus, align,
+    Alignment, Asked, ClientIds, ClosedTurn, Fingerprint, Held, HistoryMode, InTopic, OpenTurn, Outline, Placement,
+    ReviseTurn, SessionSeed, Shift, Step, Turn, TurnDraft, TurnStatus, align,
 };
 use crate::store::{HistoryMatch, Trail};
 use crate::turn::{Health, Reminded, TurnError};
@@ -39,11 +39,19 @@ pub(super) enum Planned {
 pub(super) struct Plan {
     pub(super) write: Write,
     pub(super) laid: Laid,
-    /// Why the model is reminded of what it is.
-    pub(super) trace: Option<String>,
+    pub(super) noted: Noted,
     pub(super) health: Health,
     pub(super) recall_time: Duration,
     pub(super) read_time: Duration,
+}
+
+/// What is kept with the ending, whatever is said.
+#[derive(Default)]
+pub(super) struct Noted {
+    /// Why the model is reminded of what it is.
+    pub(super) trace: Option<String>,
+    /// The topic that the question belongs to.
+    pub(super) topic: Option<InTopic>,
 }
 
 /// What is written before the first byte leaves. The lock is held until that is done.
@@ -84,13 +92,14 @@ impl Run {
         let shift = alignment.shift(&found.held);
         let (laid, reminded) = self.lay_out(request, &asked, &found, &alignment, &shift).await;
         let trace = self.memory.trace(&asked.open[0].text, &reminded);
+        let noted = Noted { trace, topic: reminded.topic };
         let write = match request.mode.records() {
             true => self.to_write(request, asked, found, &alignment, shift, &laid),
             false => Write::Nothing,
         };
         let (health, recall_time) = (reminded.health, reminded.took);
         let read_time = started.elapsed().saturating_sub(recall_time);
-        Ok(Planned::Ask(Box::new(Plan { write, laid, trace, health, recall_time, read_time })))
+        Ok(Planned::Ask(Box::new(Plan { write, laid, noted, health, recall_time, read_time })))
     }
 
     /// The conversation: the one the client names, else the one in which this was said, else a new one.
@@ -287,7 +296,7 @@ impl Run {
                 let (status, metadata) = (TurnStatus::Pending, Map::new());
                 let others = Vec::new();
                 Write::Continue(
-                    ClosedTurn { id, session, status, messages, metadata, attempt, others, trace: None },
+                    ClosedTurn { id, session, status, messages, metadata, attempt, others, trace: None, topic: None },
                     found.lock,
                 )
             }
@@ -356,7 +365,7 @@ fn just_pass(write: Write) -> Planned {
     Planned::Ask(Box::new(Plan {
         write,
         laid,
-        trace: None,
+        noted: Noted::default(),
         health: Health::Ok,
         recall_time: nothing,
         read_time: nothing,

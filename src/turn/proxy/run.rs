@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 use tracing::warn;
 
 use super::ending::{Outcome, Which, ending};
-use super::plan::{Plan, Planned, Write};
+use super::plan::{Noted, Plan, Planned, Write};
 use super::prompt::Laid;
 use super::replay::{DONE, replay};
 use super::{Head, ProxyRequest, prompt};
@@ -136,13 +136,13 @@ impl Run {
 
     /// Writes the question and asks the upstream at the same time; then hears it out.
     async fn ask(&self, request: ProxyRequest, plan: Plan, head: HeadSender) {
-        let Plan { write, laid, trace, mut health, recall_time, read_time } = plan;
+        let Plan { write, laid, noted, mut health, recall_time, read_time } = plan;
         let stream = wants_stream(&request);
         let body = prompt::onward(request.body, &laid, self.memory.settings.inject);
         let passed = Passed { body, ..request.passed };
         let started = Instant::now();
         let ((written, write_time), relayed) =
-            tokio::join!(async { (self.write(write, &laid, trace).await, started.elapsed()) }, self.pass(passed));
+            tokio::join!(async { (self.write(write, &laid, noted).await, started.elapsed()) }, self.pass(passed));
         let which = match written {
             Ok(Some((which, kept))) => {
                 if kept == Kept::Waiting {
@@ -198,14 +198,14 @@ impl Run {
         &self,
         write: Write,
         laid: &Laid,
-        trace: Option<String>,
+        Noted { trace, topic }: Noted,
     ) -> Result<Option<(Which, Kept)>, StoreError> {
         let notes = Map::new();
         let store = &self.memory.parts.store;
         match write {
             Write::Nothing => Ok(None),
             Write::Open(open, _lock) => {
-                let which = Which { id: open.id, session: open.session, attempt: 0, notes, trace };
+                let which = Which { id: open.id, session: open.session, attempt: 0, notes, trace, topic };
                 Ok(Some((which, store.open_turn(&self.scope, *open).await?.kept)))
             }
             Write::Revise(revise, _lock) => {
@@ -213,11 +213,11 @@ impl Run {
                 let attempt = store.revise_turn(&self.scope, revise).await?.attempt;
                 // The tool rounds of this try go with what was laid out for it, not for the last one.
                 let notes = laid.noted();
-                Ok(Some((Which { id, session, attempt, notes, trace }, Kept::OnDisk)))
+                Ok(Some((Which { id, session, attempt, notes, trace, topic }, Kept::OnDisk)))
             }
             Write::Continue(so_far, _lock) => {
                 let (id, session, attempt) = (so_far.id, so_far.session, so_far.attempt);
-                let which = Which { id, session, attempt, notes, trace };
+                let which = Which { id, session, attempt, notes, trace, topic };
                 Ok(Some((which, store.close_turn(&self.scope, so_far).await?)))
             }
         }

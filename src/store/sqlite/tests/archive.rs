@@ -40,6 +40,23 @@ async fn text_lies_in_its_row_or_in_a_block_and_never_in_both() {
     assert_eq!(file.raw().query_row(left, [], |row| row.get::<_, i64>(0)).expect("counted"), 0);
 }
 
+/// D2: the last four of a topic stay in full.
+#[tokio::test]
+async fn the_end_of_a_topic_stays_in_its_rows() {
+    let (file, session) = (DataFile::new(), RandomIds.session());
+    let store = file.open();
+    add(&store, session, (0..TURNS).map(|n| full_draft(&format!("question {n}"), "answer")).collect()).await;
+    let fill = "INSERT INTO topic (tenant, user, id, title, created_at, last_used)
+                    VALUES ('default', 'ann', randomblob(16), 't', 0, 0);
+                INSERT INTO topic_turn (turn, topic, messages) SELECT key, 1, 2 FROM turn WHERE number <= 20;";
+    file.raw().execute_batch(fill).expect("a topic of the first twenty");
+    let moved = store.archive().move_out(&ann(), session, 26, 100).await.expect("moved");
+    assert_eq!(moved.turns, 25 - 4);
+    let left = "SELECT group_concat(number) FROM turn WHERE block IS NULL";
+    let left: String = file.raw().query_row(left, [], |row| row.get(0)).expect("the others");
+    assert_eq!(left, "17,18,19,20,26,27,28,29,30");
+}
+
 #[tokio::test]
 async fn what_is_tightly_packed_is_the_same() {
     let (_file, store, session, before) = archived().await;

@@ -155,6 +155,7 @@ async fn a_damaged_question_costs_only_itself() {
         attempt: 0,
         others: Vec::new(),
         trace: None,
+        topic: None,
     };
     let closed = disk.store.close_turn(&ann(), ending).await;
     assert!(matches!(closed, Err(StoreError::Damaged { number: 4, .. })), "{closed:?}");

@@ -1,0 +1,146 @@
+//! What people and the background make of topics.
+
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::read;
+use crate::id::{SessionId, TopicId, TurnId};
+use crate::scope::Scope;
+use crate::store::sqlite::connect::meaning;
+use crate::store::sqlite::recall::SHOWN;
+use crate::store::sqlite::row::{COLUMNS, TurnRow, to_json};
+use crate::store::sqlite::session::execute;
+use crate::store::sqlite::topic;
+use crate::store::{DerivedTopic, KeptTopic, PlacedTurn, StoreError, TopicMerge, TopicPatch};
+use crate::topic::{Sketch, rated};
+
+/// Changes what people say about a topic.
+pub(super) fn change(
+    db: &Connection,
+    scope: &Scope,
+    id: TopicId,
+    patch: &TopicPatch,
+) -> Result<Option<KeptTopic>, StoreError> {
+    let Some(key) = read::key(db, scope, id)? else { return Ok(None) };
+    if let Some(title) = &patch.title {
+        let sql = "UPDATE topic SET title = ?2, title_turn = NULL, version = version + 1 WHERE key = ?1";
+        execute(db, sql, params![key, title])?;
+    }
+    if let Some(tags) = &patch.tags {
+        execute(db, "UPDATE topic SET tags = ?2 WHERE key = ?1", params![key, to_json(tags)])?;
+    }
+    let found = read::find(db, scope, id)?;
+    let (Some(feedback), Some(kept)) = (patch.feedback, &found) else { return Ok(found) };
+    let importance = rated(kept.topic.importance, feedback);
+    execute(db, "UPDATE topic SET importance = ?2 WHERE key = ?1", params![key, importance])?;
+    read::find(db, scope, id)
+}
+
+/// Places turns that are still as they were and belong to no topic.
+pub(super) fn place(db: &Connection, turns: &[PlacedTurn]) -> Result<(), StoreError> {
+    for placed in turns {
+        let Some((session, row)) = unplaced(db, placed)? else { continue };
+        let key = row.key;
+        let Ok(turn) = row.turn(db, session) else { continue };
+        execute(db, "DELETE FROM topic_todo WHERE turn = ?1", [key])?;
+        topic::join(db, &placed.scope, key, &turn, &placed.topic)?;
+    }
+    Ok(())
+}
+
+fn unplaced(db: &Connection, placed: &PlacedTurn) -> Result<Option<(SessionId, TurnRow)>, StoreError> {
+    let sql = format!(
+        "SELECT {COLUMNS}, session.id FROM turn CROSS JOIN session ON session.key = turn.session
+         WHERE turn.id = ?1 AND tenant = ?2 AND user = ?3 AND turn.checksum = ?4 AND {SHOWN} LIMIT 1"
+    );
+    let (tenant, user) = (placed.scope.tenant().as_str(), placed.scope.user().as_str());
+    let values = params![placed.turn.as_uuid().as_bytes(), tenant, user, placed.stamp.0];
+    let mut statement = db.prepare_cached(&sql).map_err(|error| meaning(&error))?;
+    statement.query_row(values, read::with_session).optional().map_err(|error| meaning(&error))
+}
+
+/// Writes a sketch that was made from the topic as it is.
+pub(super) fn keep(db: &Connection, scope: &Scope, derived: &DerivedTopic) -> Result<bool, StoreError> {
+    let state = read::state(db, scope, derived.id)?;
+    let Some((key, _)) = state.filter(|(_, version)| *version == derived.version) else { return Ok(false) };
+    write_sketch(db, key, &derived.sketch)?;
+    derived.taken.iter().try_for_each(|turn| take_in(db, key, *turn))?;
+    Ok(true)
+}
+
+fn write_sketch(db: &Connection, key: i64, sketch: &Sketch) -> Result<(), StoreError> {
+    let sql = "INSERT INTO topic_sketch (topic, sketch) VALUES (?1, ?2)
+               ON CONFLICT (topic) DO UPDATE SET sketch = excluded.sketch";
+    execute(db, sql, params![key, sketch.encode()]).map(drop)
+}
+
+fn take_in(db: &Connection, topic: i64, turn: TurnId) -> Result<(), StoreError> {
+    let sql = "UPDATE topic_turn SET taken_in = 1
+               WHERE topic = ?1 AND turn IN (SELECT key FROM turn WHERE id = ?2)";
+    execute(db, sql, params![topic, turn.as_uuid().as_bytes()]).map(drop)
+}
+
+/// Forgets what a topic's sketch knows, and names the topic after its first turn if nobody did.
+pub(super) fn remake(db: &Connection, scope: &Scope, id: TopicId) -> Result<bool, StoreError> {
+    let Some((key, _)) = read::state(db, scope, id)? else { return Ok(false) };
+    execute(db, "DELETE FROM topic_sketch WHERE topic = ?1", [key])?;
+    execute(db, "UPDATE topic_turn SET taken_in = 0 WHERE topic = ?1 AND taken_in = 1", [key])?;
+    if let Some((first, title)) = read::first_words(db, key)? {
+        let sql = "UPDATE topic SET title = ?2, title_turn = ?3 WHERE key = ?1 AND title = ''";
+        execute(db, sql, params![key, title, first])?;
+    }
+    execute(db, "UPDATE topic SET stale = 0, version = version + 1 WHERE key = ?1", [key])?;
+    Ok(true)
+}
+
+/// Makes one topic of two: turns, tags and accesses go over, and the older title stays.
+pub(super) fn merge(db: &Connection, scope: &Scope, merge: &TopicMerge) -> Result<bool, StoreError> {
+    let state = |(id, version)| Ok::<_, StoreError>(read::state(db, scope, id)?.filter(|(_, now)| *now == version));
+    let (Some((into, _)), Some((from, _))) = (state(merge.into)?, state(merge.from)?) else { return Ok(false) };
+    if into == from || untaken_in(db, into)? || untaken_in(db, from)? {
+        return Ok(false);
+    }
+    write_sketch(db, into, &merge.sketch)?;
+    execute(db, "UPDATE topic_turn SET topic = ?1 WHERE topic = ?2", [into, from])?;
+    let gathered = "UPDATE topic SET version = topic.version + 1, accesses = topic.accesses + other.accesses,
+            importance = max(topic.importance, other.importance), last_used = max(topic.last_used, other.last_used),
+            created_at = min(topic.created_at, other.created_at), summary = NULL,
+            tags = (SELECT json_group_array(DISTINCT value) FROM (
+                SELECT value FROM json_each(topic.tags) UNION ALL SELECT value FROM json_each(other.tags)))
+        FROM topic AS other WHERE topic.key = ?1 AND other.key = ?2";
+    execute(db, gathered, [into, from])?;
+    execute(db, "UPDATE topic SET merged_into = ?1 WHERE key = ?2 OR merged_into = ?2", [into, from])?;
+    execute(db, "UPDATE topic SET title = '', summary = NULL, tags = '[]' WHERE key = ?1", [from])?;
+    execute(db, "DELETE FROM topic_sketch WHERE topic = ?1", [from])?;
+    Ok(true)
+}
+
+/// What a sketch does not know cannot be merged; it is taken in first.
+fn untaken_in(db: &Connection, topic: i64) -> Result<bool, StoreError> {
+    let sql = "SELECT EXISTS (SELECT 1 FROM topic_turn WHERE topic = ?1 AND taken_in = 0)
+                   OR (SELECT stale FROM topic WHERE key = ?1)";
+    db.query_row(sql, [topic], |row| row.get(0)).map_err(|error| meaning(&error))
+}
+
+/// Forgets topics. What was kept to place messages goes; what they are called and their turns stay.
+pub(super) fn forget(db: &Connection, scope: &Scope, ids: &[TopicId], at: i64) -> Result<u64, StoreError> {
+    let mut forgotten = 0;
+    for id in ids {
+        let Some((key, _)) = read::state(db, scope, *id)? else { continue };
+        execute(db, "UPDATE topic SET forgotten_at = ?2, version = version + 1 WHERE key = ?1", params![key, at])?;
+        execute(db, "DELETE FROM topic_sketch WHERE topic = ?1", [key])?;
+        forgotten += 1;
+    }
+    Ok(forgotten)
+}
+
+/// Notes what sketches are made with; all are made anew when that changed.
+pub(super) fn made_with(db: &Connection, made: &str) -> Result<u64, StoreError> {
+    let sql = "SELECT made FROM recall_made_with WHERE what = 'topic'";
+    let before: Option<String> = db.query_row(sql, [], |row| row.get(0)).optional().map_err(|error| meaning(&error))?;
+    if before.as_deref() == Some(made) {
+        return Ok(0);
+    }
+    execute(db, "INSERT OR REPLACE INTO recall_made_with (what, made) VALUES ('topic', ?1)", [made])?;
+    let again = "UPDATE topic SET stale = 1, version = version + 1 WHERE forgotten_at IS NULL AND merged_into IS NULL";
+    execute(db, again, []).map(|topics| topics as u64)
+}
