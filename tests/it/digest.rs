@@ -288,6 +288,20 @@ async fn a_worker_hears_of_a_job() {
     worker.stop().await;
 }
 
+/// A digest that is asked for beside a worker ends when the work is done, whoever did it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_digest_waits_for_the_worker() {
+    let house = House::open();
+    open(&house).await;
+    say(&house, 1..=60).await;
+    let worker = Worker::start(house.memory.clone(), Arc::clone(&house.watch), Duration::from_secs(3600));
+    for _ in 0..5 {
+        house.post("/api/v1/digest?rebuild=true").send().await.expect(200);
+        assert_eq!(ranges(&house, Level::Stretch).await, [(1, 20), (21, 40), (41, 50)]);
+    }
+    worker.stop().await;
+}
+
 /// A worker that is told to stop puts back what it cannot end in time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stopping_worker_gives_its_job_back() {

@@ -5,7 +5,7 @@ use rusqlite::Connection;
 use super::DataFile;
 use crate::store::Todo;
 use crate::store::sqlite::connect::open_writer;
-use crate::store::sqlite::{expire, recall, session, turn};
+use crate::store::sqlite::{expire, job, recall, session, turn};
 
 #[track_caller]
 fn check(sql: &str, expected: &str) {
@@ -84,6 +84,11 @@ fn unused_sessions_are_read_from_their_index() {
 #[test]
 fn a_users_sessions_are_read_along_their_index() {
     check(&session::list_sql(), "SEARCH session USING INDEX session_by_user (tenant=? AND user=? AND key>?)");
+}
+
+#[test]
+fn the_next_job_is_at_the_front_of_its_index() {
+    check(job::FIRST_DUE, "SEARCH job USING INDEX job_by_time (run_at<?)");
 }
 
 /// Loading a scope reads no turns: the index has their keys, and what is derived lies beside.
