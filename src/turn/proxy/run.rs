@@ -339,6 +339,7 @@ impl Run {
         match kept {
             Ok(Kept::OnDisk) => {
                 meters.turns_stored.one();
+                self.memory.follow_topics(&self.scope);
                 true
             }
             Ok(Kept::Waiting) => {
