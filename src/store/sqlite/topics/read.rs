@@ -20,7 +20,7 @@ use crate::topic::{Sketch, Topic, title_of};
 /// Turns that are told beside a sketch that does not know them.
 const UNTAKEN_MAX: usize = 64;
 /// The last turns of a topic that are named.
-const LAST_TURNS: usize = 16;
+const LAST_TURNS: usize = 32;
 /// How far back in a conversation its topic is looked for: turns that wait for theirs are few.
 const CURRENT_WITHIN: usize = 16;
 
