@@ -1,7 +1,7 @@
 //! Follow-ups: "which products do you have for that?" is searched for with what "that" is about.
 //!
-//! A question that leans on the conversation is completed with the title of the running topic (where none is known yet, the
-//! first question of the conversation) and its most salient names: those that return often in it and are rare elsewhere. One that seems to stand on its own ("was
+//! A question that leans on the conversation is completed with how the conversation came to its running topic (the first
+//! question about it; where it comes back to one only now, that one's title) and with its most salient names: those that return often in it and are rare elsewhere. One that seems to stand on its own ("was
 //! the album a success?") gets the names as well, at a lower weight, because it may mean something new.
 
 use std::collections::HashMap;

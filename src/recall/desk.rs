@@ -18,7 +18,7 @@ use super::search::{Found, search, signal_table};
 use super::signals::QuestionVectors;
 use super::{Ask, Profile, Recalled, RunningTopic, SignalTable, WeightTable, assemble, vectors};
 use crate::clock::Clock;
-use crate::id::SessionId;
+use crate::id::{SessionId, TurnId};
 use crate::meter::Meters;
 use crate::model::embed::Embedder;
 use crate::scope::Scope;
@@ -294,7 +294,9 @@ impl Recall {
         let read = shelf.read(|index| ReadQuestion::read(index, ask, now));
         let running = match (&ask.running, &ask.topic, ask.session) {
             (Some(texts), _, _) => Running::of_texts(texts),
-            (None, Some(topic), _) => running_topic(shelf, topic),
+            (None, Some(topic), session) => {
+                self.running_topic(scope, shelf, topic, session, read.question.follows_up).await?
+            }
             (None, None, Some(session)) => self.running(scope, shelf, session, read.question.follows_up).await?,
             (None, None, None) => Running::default(),
         };
@@ -315,12 +317,40 @@ impl Recall {
             let first = keys.first().filter(|_| with_title).map(|key| index.keys.ids[*key as usize].turn());
             (index.names_in(&keys[last..]), first)
         });
-        let first = match first {
-            Some(turn) => self.parts.store.turns_by_id(scope, &[turn]).await?,
-            None => Vec::new(),
+        let title = match first {
+            Some(turn) => self.question_of(scope, turn).await?,
+            None => None,
         };
-        let title = first.into_iter().flat_map(|turn| turn.messages).map(|message| message.text).next();
         Ok(Running { names, title })
+    }
+
+    /// The names that a topic is about and, as its title, how this conversation came to it: a topic that is months old may
+    /// have begun with something else. Where the conversation comes to it now, what it is called.
+    async fn running_topic(
+        &self,
+        scope: &Scope,
+        shelf: &Shelf,
+        topic: &RunningTopic,
+        session: Option<SessionId>,
+        with_title: bool,
+    ) -> Result<Running, RecallError> {
+        let (names, first) = shelf.read(|index| {
+            let keys = index.keys_of(&topic.last, TOPIC_WITHIN);
+            let here = session.and_then(|session| index.session(session)).map_or(&[][..], |session| &session.keys);
+            let first = keys.iter().find(|key| with_title && here.binary_search(key).is_ok());
+            let last = keys.len().saturating_sub(RUNNING_TURNS);
+            (index.names_in(&keys[last..]), first.map(|key| index.keys.ids[*key as usize].turn()))
+        });
+        let came_by = match first {
+            Some(turn) => self.question_of(scope, turn).await?,
+            None => None,
+        };
+        Ok(Running { names, title: came_by.or(Some(topic.title.clone()).filter(|title| !title.is_empty())) })
+    }
+
+    async fn question_of(&self, scope: &Scope, turn: TurnId) -> Result<Option<String>, RecallError> {
+        let turns = self.parts.store.turns_by_id(scope, &[turn]).await?;
+        Ok(turns.into_iter().flat_map(|turn| turn.messages).map(|message| message.text).next())
     }
 
     /// The question's vectors, unless the embedder is too slow or says nothing: then words must do.
@@ -363,12 +393,6 @@ impl Recall {
         let turns = self.parts.store.turns_by_id(scope, &wanted).await?;
         Ok(ReadTurns { wanted, turns })
     }
-}
-
-/// The names that a topic is about, and what it is called.
-fn running_topic(shelf: &Shelf, topic: &RunningTopic) -> Running {
-    let names = shelf.read(|index| index.names_in(&index.keys_of(&topic.last, TOPIC_WITHIN)));
-    Running { names, title: Some(topic.title.clone()).filter(|title| !title.is_empty()) }
 }
 
 /// The newest messages among which those of a running topic are looked for.

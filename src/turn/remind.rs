@@ -4,6 +4,7 @@
 //! `ok`, never the answer. A load that outlasts the request goes on for the next one.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::time::timeout;
@@ -81,6 +82,13 @@ impl Memory {
         let placed = placed.inspect_err(|error| self.report(scope, ask.session, "place_in_topic", error)).ok()?;
         ask.topic = placed.running;
         Some(placed.topic)
+    }
+
+    /// Reads the topic that a turn has changed, so that the next question need not.
+    pub(super) fn follow_topics(&self, scope: &Scope) {
+        let (desk, scope) = (Arc::clone(&self.topics), scope.clone());
+        // Whoever asks next reads what could not be read now.
+        tokio::spawn(async move { desk.shelf(&scope, None).await.map(drop) });
     }
 
     /// Recalls what was said about a question, for somebody who wants to know why; it takes the time it takes.

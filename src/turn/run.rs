@@ -220,7 +220,10 @@ impl Run {
             self.memory.meters().turns_failed.one();
         }
         match self.memory.parts.store.close_turn(&self.scope, closed).await {
-            Ok(kept) => Some(kept),
+            Ok(kept) => {
+                self.memory.follow_topics(&self.scope);
+                Some(kept)
+            }
             Err(error) => {
                 self.fail("close_turn", &error);
                 None

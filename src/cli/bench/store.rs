@@ -222,7 +222,7 @@ fn draft((question, answer): (String, String)) -> TurnDraft {
     TurnDraft { id: RandomIds.turn(now), messages, metadata: Default::default(), created_at: None }
 }
 
-/// Finding the topic of a question, warm and after the last turn has changed its topic.
+/// Finding the topic of a question, warm and where nobody took in the turns of a topic so far.
 async fn placing(folder: &Path) -> anyhow::Result<Row> {
     let store = open(&folder.join("topics.db"))?;
     let desk = TopicDesk::new(Arc::clone(&store) as _, Arc::new(Builtin::default()));
@@ -246,7 +246,9 @@ async fn placing(folder: &Path) -> anyhow::Result<Row> {
         times[times.len() / 2].as_secs_f64() * 1e6
     };
     Ok(Row {
-        what: format!("placing a question among {TOPICS} topics, warm, p50 (after its topic changed)"),
+        what: format!(
+            "placing a question among {TOPICS} topics, warm, p50 (with fifteen new turns of one to take in, which is done beside requests)"
+        ),
         measured: format!("{:.0} µs ({:.0} µs)", p50(&mut warm), p50(&mut changed)),
         beside: None,
         ratio: None,

@@ -3,7 +3,7 @@
 //! **Invariant:** a turn that is shown belongs to one topic or is on the list of those that belong to none. Whoever writes
 //! a turn calls [`added`] or [`rewritten`]; triggers see to those that are hidden or removed.
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::connect::meaning;
 use super::recall::Before;
@@ -31,18 +31,26 @@ pub(super) fn rewritten(db: &Connection, key: i64, before: &Before, turn: &Turn)
         Some(_) if turn.status == TurnStatus::Failed => {
             execute(db, "DELETE FROM topic_turn WHERE turn = ?1", [key]).map(drop)
         }
-        // A turn that was not shown before has just joined.
-        Some(topic) if before.shown || turn.status == TurnStatus::Pending => said_otherwise(db, key, topic, turn),
-        Some(_) => set_messages(db, key, turn),
+        // It has just joined, and says what it is known to say.
+        Some(member) if !before.shown && member.messages == turn.spoken() => Ok(()),
+        Some(member) => said_otherwise(db, key, &member, turn),
         None if before.superseded => Ok(()),
         None => listed(db, key, turn),
     }
 }
 
-fn topic_of(db: &Connection, key: i64) -> Result<Option<i64>, StoreError> {
-    let sql = "SELECT topic FROM topic_turn WHERE turn = ?1";
+/// What is kept of a turn that belongs to a topic.
+struct Member {
+    topic: i64,
+    messages: usize,
+    taken_in: bool,
+}
+
+fn topic_of(db: &Connection, key: i64) -> Result<Option<Member>, StoreError> {
+    let sql = "SELECT topic, messages, taken_in FROM topic_turn WHERE turn = ?1";
     let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
-    statement.query_row([key], |row| row.get(0)).optional().map_err(|error| meaning(&error))
+    let read = |row: &Row<'_>| Ok(Member { topic: row.get(0)?, messages: row.get(1)?, taken_in: row.get(2)? });
+    statement.query_row([key], read).optional().map_err(|error| meaning(&error))
 }
 
 fn listed(db: &Connection, key: i64, turn: &Turn) -> Result<(), StoreError> {
@@ -53,16 +61,10 @@ fn listed(db: &Connection, key: i64, turn: &Turn) -> Result<(), StoreError> {
 }
 
 /// What a sketch knows of a turn cannot be taken out of it: it is made anew.
-fn said_otherwise(db: &Connection, key: i64, topic: i64, turn: &Turn) -> Result<(), StoreError> {
-    let sql = "UPDATE topic SET version = version + 1,
-                   stale = max(stale, (SELECT taken_in FROM topic_turn WHERE turn = ?2)) WHERE key = ?1";
-    execute(db, sql, [topic, key])?;
-    set_messages(db, key, turn)
-}
-
-fn set_messages(db: &Connection, key: i64, turn: &Turn) -> Result<(), StoreError> {
-    let sql = "UPDATE topic_turn SET messages = ?2 WHERE turn = ?1 AND messages <> ?2";
-    execute(db, sql, params![key, turn.spoken()]).map(drop)
+fn said_otherwise(db: &Connection, key: i64, member: &Member, turn: &Turn) -> Result<(), StoreError> {
+    execute(db, "UPDATE topic_turn SET messages = ?2 WHERE turn = ?1", params![key, turn.spoken()])?;
+    let sql = "UPDATE topic SET version = version + 1, stale = max(stale, ?2) WHERE key = ?1";
+    execute(db, sql, params![member.topic, member.taken_in]).map(drop)
 }
 
 /// A turn joins its topic, or begins it. One whose topic is gone meanwhile is placed later.

@@ -340,6 +340,7 @@ impl Run {
             Ok(Kept::OnDisk) => {
                 meters.turns_stored.one();
                 self.memory.recall.take_in(&self.scope);
+                self.memory.follow_topics(&self.scope);
                 true
             }
             Ok(Kept::Waiting) => {

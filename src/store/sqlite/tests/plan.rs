@@ -5,7 +5,7 @@ use rusqlite::Connection;
 use super::DataFile;
 use crate::store::Todo;
 use crate::store::sqlite::connect::open_writer;
-use crate::store::sqlite::{expire, job, recall, session, turn};
+use crate::store::sqlite::{expire, job, recall, session, topics, turn};
 
 #[track_caller]
 fn check(sql: &str, expected: &str) {
@@ -117,4 +117,27 @@ fn what_is_to_be_made_is_read_from_its_list() {
     check_each(&recall::entry_sql(), |plan| {
         assert!(plan.starts_with("SEARCH turn USING INDEX turn_by_id (id=?") && !plan.contains("SCAN"), "{plan}");
     });
+}
+
+/// A question looks at the topics of its user and the end of its conversation, whatever else there is.
+#[test]
+fn topics_are_read_along_their_indexes() {
+    check(topics::LIVE, "SEARCH topic USING INDEX topic_live (tenant=? AND user=?); USE TEMP B-TREE FOR ORDER BY");
+    for (sql, first) in [
+        (
+            topics::CURRENT.to_owned(),
+            "CO-ROUTINE turn; SEARCH turn USING INDEX turn_by_number (session=? AND number<?)",
+        ),
+        (topics::list_sql(), "SEARCH topic USING INDEX topic_by_user (tenant=? AND user=? AND key>?)"),
+        (
+            topics::turns_sql("> ?2", "ASC"),
+            "SEARCH topic_turn USING COVERING INDEX topic_turn_by_topic (topic=? AND turn>?)",
+        ),
+        (
+            topics::turns_sql("< ?2", "DESC"),
+            "SEARCH topic_turn USING COVERING INDEX topic_turn_by_topic (topic=? AND turn<?)",
+        ),
+    ] {
+        check_each(&sql, |plan| assert!(plan.starts_with(first), "{plan}"));
+    }
 }

@@ -3,6 +3,9 @@
 mod keep;
 mod read;
 
+#[cfg(test)]
+pub(super) use read::{CURRENT, LIVE, list_sql, turns_sql};
+
 use jiff::Timestamp;
 
 use super::{Sqlite, recall};

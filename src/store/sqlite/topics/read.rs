@@ -20,17 +20,17 @@ use crate::topic::{Sketch, Topic, title_of};
 /// Turns that are told beside a sketch that does not know them.
 const UNTAKEN_MAX: usize = 64;
 /// The last turns of a topic that are named.
-const LAST_TURNS: usize = 16;
+const LAST_TURNS: usize = 32;
 /// How far back in a conversation its topic is looked for: turns that wait for theirs are few.
 const CURRENT_WITHIN: usize = 16;
 
 /// The topics that a message may join: the last used.
-pub(crate) const LIVE: &str = "SELECT id, version FROM topic INDEXED BY topic_live
+pub(in crate::store::sqlite) const LIVE: &str = "SELECT id, version FROM topic INDEXED BY topic_live
      WHERE tenant = ?1 AND user = ?2 AND forgotten_at IS NULL AND merged_into IS NULL
      ORDER BY last_used DESC, key DESC LIMIT ?3";
 
 /// The topic of the last turn of a conversation that has one.
-pub(crate) const CURRENT: &str = "SELECT topic.id FROM (
+pub(in crate::store::sqlite) const CURRENT: &str = "SELECT topic.id FROM (
          SELECT key, number FROM turn WHERE session = ?1 AND number < ?2 AND superseded = 0
          ORDER BY number DESC LIMIT ?3) AS turn
      CROSS JOIN topic_turn ON topic_turn.turn = turn.key CROSS JOIN topic ON topic.key = topic_turn.topic
@@ -122,7 +122,7 @@ fn kept(row: &Row<'_>) -> rusqlite::Result<(u64, KeptTopic)> {
     Ok((row.get(0)?, KeptTopic { topic, forgotten_at }))
 }
 
-pub(crate) fn list_sql() -> String {
+pub(in crate::store::sqlite) fn list_sql() -> String {
     format!(
         "SELECT {KEPT} FROM topic WHERE tenant = ?1 AND user = ?2 AND key > ?3 AND merged_into IS NULL
            AND (?4 OR forgotten_at IS NULL)
@@ -193,7 +193,7 @@ pub(super) fn first_words(db: &Connection, topic: i64) -> Result<Option<(i64, St
     Ok(rows.into_iter().find_map(title))
 }
 
-pub(crate) fn turns_sql(from: &str, direction: &str) -> String {
+pub(in crate::store::sqlite) fn turns_sql(from: &str, direction: &str) -> String {
     format!(
         "SELECT {COLUMNS}, session.id FROM topic_turn CROSS JOIN turn ON turn.key = topic_turn.turn
          CROSS JOIN session ON session.key = turn.session
