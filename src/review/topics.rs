@@ -83,16 +83,18 @@ impl Memory {
     /// What is told about a topic.
     pub async fn topic_stats(&self, scope: &Scope, id: TopicId) -> Result<(Topic, TopicStats), ReviewError> {
         let topic = self.topic(scope, id).await?.kept.topic;
-        let stats = topic.stats(0, self.parts.clock.now());
+        let archived = self.parts.store.topics().archived_messages(scope, topic.id).await;
+        let stats = topic.stats(self.told(scope, None, "read_topic", archived)?, self.parts.clock.now());
         Ok((topic, stats))
     }
 
-    /// All messages of a topic in the order in which they were stored. The cursor counts turns in its upper part and
+    /// All messages of a topic in the order in which they were stored, or those that are not archived. The cursor counts turns in its upper part and
     /// messages within the turn in its lower sixteen bits.
     pub async fn topic_messages(
         &self,
         scope: &Scope,
         id: TopicId,
+        archived: bool,
         page: PageRequest,
     ) -> Result<Page<TopicMessage>, ReviewError> {
         let after = page.after.unwrap_or(0);
@@ -101,7 +103,7 @@ impl Memory {
         let mut found = Vec::new();
         loop {
             let turns = PageRequest { after: Some(turns_after), ..page };
-            let turns = self.parts.store.topics().topic_turns(scope, id, turns).await;
+            let turns = self.parts.store.topics().topic_turns(scope, id, archived, turns).await;
             let turns = self.told(scope, None, "read_topic", turns)?.ok_or(ReviewError::UnknownTopic(id))?;
             found.extend(turns.items.iter().flat_map(messages_of).filter(|(cursor, _)| *cursor > after));
             match turns.next {

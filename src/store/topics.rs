@@ -32,9 +32,18 @@ pub trait Topics: Send + Sync {
     /// Changes what people say about a topic. `None` when there is no such topic.
     fn change_topic(&self, scope: &Scope, id: TopicId, patch: TopicPatch) -> StoreFuture<'_, Option<KeptTopic>>;
 
-    /// The turns of a topic in the order in which they were stored, each with its cursor. `None` when there is no such
-    /// topic.
-    fn topic_turns(&self, scope: &Scope, id: TopicId, page: PageRequest) -> StoreFuture<'_, Option<Page<(u64, Turn)>>>;
+    /// The turns of a topic in the order in which they were stored, each with its cursor; without `archived`, only those
+    /// whose text is not in a block. `None` when there is no such topic.
+    fn topic_turns(
+        &self,
+        scope: &Scope,
+        id: TopicId,
+        archived: bool,
+        page: PageRequest,
+    ) -> StoreFuture<'_, Option<Page<(u64, Turn)>>>;
+
+    /// How many messages of a topic are in blocks.
+    fn archived_messages(&self, scope: &Scope, id: TopicId) -> StoreFuture<'_, u64>;
 
     /// Its last turns, oldest first.
     fn last_topic_turns(&self, scope: &Scope, id: TopicId, turns_max: usize) -> StoreFuture<'_, Option<Vec<Turn>>>;

@@ -51,7 +51,6 @@ pub(in crate::api) struct HistoryQuery {
     /// The user, when no header names one.
     user_id: Option<String>,
     /// `false` leaves out what is archived; `true` if not given.
-    #[allow(dead_code, reason = "checked, and without effect until text is archived: both lists are the same")]
     archived: Option<bool>,
 }
 
@@ -215,10 +214,10 @@ pub(in crate::api) async fn messages(
     Path(id): Path<String>,
     Params(query): Params<HistoryQuery>,
 ) -> Result<Json<TopicMessages>, ApiError> {
-    let HistoryQuery { limit, after, user_id, .. } = query;
+    let HistoryQuery { limit, after, user_id, archived } = query;
     let (id, scope) = (topic_id(&id)?, whose(&app, &headers, user_id.as_deref())?);
     let list = ListQuery { limit, after, user_id, include: None };
-    let page = app.memory.topic_messages(&scope, id, list.part()?).await?;
+    let page = app.memory.topic_messages(&scope, id, archived.unwrap_or(true), list.part()?).await?;
     let view = |found: crate::review::TopicMessage| MessageView::of(found.stored, &found.session.to_string());
     Ok(Json(TopicMessages { messages: page.items.into_iter().map(view).collect(), next: cursor(page.next) }))
 }

@@ -74,7 +74,7 @@ impl Talk {
     async fn topic_turns(&self, id: TopicId) -> Vec<Turn> {
         let (mut all, mut page) = (Vec::new(), PageRequest::first(3));
         loop {
-            let turns = self.store.topics().topic_turns(&self.scope, id, page).await.expect("the turns are read");
+            let turns = self.store.topics().topic_turns(&self.scope, id, true, page).await.expect("the turns are read");
             let Some(turns) = turns else { return all };
             all.extend(turns.items.into_iter().map(|(_, turn)| turn));
             page.after = turns.next;
@@ -266,7 +266,7 @@ pub async fn a_foreign_topic_is_as_good_as_unknown(store: Arc<dyn Store>) {
         assert_eq!((foreign.topic(id).await, foreign.list(true).await), (None, Vec::new()));
         let patch = TopicPatch { title: Some("Mine".into()), feedback: Some(Feedback::Up), ..TopicPatch::default() };
         assert_eq!(topics.change_topic(scope, id, patch).await.expect("looked up"), None);
-        assert_eq!(topics.topic_turns(scope, id, PageRequest::first(9)).await.expect("looked up"), None);
+        assert_eq!(topics.topic_turns(scope, id, true, PageRequest::first(9)).await.expect("looked up"), None);
         assert_eq!(topics.last_topic_turns(scope, id, 9).await.expect("looked up"), None);
         assert_eq!(topics.topic_sketches(scope, &[id]).await.expect("looked up"), []);
         assert_eq!(topics.topics_of(scope, &[turn]).await.expect("looked up"), []);

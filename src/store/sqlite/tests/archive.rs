@@ -55,6 +55,12 @@ async fn the_end_of_a_topic_stays_in_its_rows() {
     let left = "SELECT group_concat(number) FROM turn WHERE block IS NULL";
     let left: String = file.raw().query_row(left, [], |row| row.get(0)).expect("the others");
     assert_eq!(left, "17,18,19,20,26,27,28,29,30");
+    let id: [u8; 16] = file.raw().query_row("SELECT id FROM topic", [], |row| row.get(0)).expect("its id");
+    let (id, page) = (crate::id::TopicId::from_uuid(uuid::Uuid::from_bytes(id)), PageRequest::first(50));
+    assert_eq!(store.topics().archived_messages(&ann(), id).await.expect("counted"), 32);
+    let counts = [true, false].map(|archived| store.topics().topic_turns(&ann(), id, archived, page));
+    let [all, recent] = counts.map(|turns| async { turns.await.expect("read").expect("the topic").items.len() });
+    assert_eq!((all.await, recent.await), (20, 4));
 }
 
 #[tokio::test]

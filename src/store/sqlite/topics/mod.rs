@@ -43,9 +43,20 @@ impl Topics for Sqlite {
         self.write(move |db| keep::change(db, &scope, id, &patch))
     }
 
-    fn topic_turns(&self, scope: &Scope, id: TopicId, page: PageRequest) -> StoreFuture<'_, Option<Page<(u64, Turn)>>> {
+    fn topic_turns(
+        &self,
+        scope: &Scope,
+        id: TopicId,
+        archived: bool,
+        page: PageRequest,
+    ) -> StoreFuture<'_, Option<Page<(u64, Turn)>>> {
         let scope = scope.clone();
-        self.read(move |db| read::turns(db, &scope, id, page))
+        self.read(move |db| read::turns(db, &scope, id, archived, page))
+    }
+
+    fn archived_messages(&self, scope: &Scope, id: TopicId) -> StoreFuture<'_, u64> {
+        let scope = scope.clone();
+        self.read(move |db| read::archived_messages(db, &scope, id))
     }
 
     fn last_topic_turns(&self, scope: &Scope, id: TopicId, turns_max: usize) -> StoreFuture<'_, Option<Vec<Turn>>> {

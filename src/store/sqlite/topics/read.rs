@@ -156,17 +156,28 @@ pub(super) fn turns(
     db: &Connection,
     scope: &Scope,
     id: TopicId,
+    archived: bool,
     page: PageRequest,
 ) -> Result<Option<Page<(u64, Turn)>>, StoreError> {
     let Some(topic) = key(db, scope, id)? else { return Ok(None) };
     let values = params![topic, session::cursor(page), rows_max(page.limit.saturating_add(1))];
-    let rows = all(db, &turns_sql("> ?2", "ASC"), values, with_session)?;
+    let from = if archived { "> ?2" } else { "> ?2 AND turn.block IS NULL" };
+    let rows = all(db, &turns_sql(from, "ASC"), values, with_session)?;
     let decode = |(session, row): (SessionId, TurnRow)| {
         let cursor = row.key as u64;
         Ok((cursor, (cursor, row.turn(db, session)?)))
     };
     let found = rows.into_iter().map(decode).collect::<Result<Vec<_>, StoreError>>()?;
     Ok(Some(Page::cut(found, page.limit)))
+}
+
+/// How many messages of a topic are in blocks.
+pub(super) fn archived_messages(db: &Connection, scope: &Scope, id: TopicId) -> Result<u64, StoreError> {
+    let Some(topic) = key(db, scope, id)? else { return Ok(0) };
+    let sql =
+        "SELECT coalesce(sum(topic_turn.messages), 0) FROM topic_turn CROSS JOIN turn ON turn.key = topic_turn.turn
+               WHERE topic_turn.topic = ?1 AND turn.block IS NOT NULL";
+    db.query_row(sql, [topic], |row| row.get(0)).map_err(|error| meaning(&error))
 }
 
 pub(super) fn last_turns(
