@@ -28,6 +28,8 @@ const WORDS_COUNTED_MAX: usize = 40;
 /// The reply to the best is worth about as much as the tenth best.
 const REPLY_BEHIND: f32 = 10.0;
 const NEIGHBOUR_BEHIND: f32 = 20.0;
+/// What mentions a code of the question is worth more than the best.
+const SINGLED_OUT_BEFORE: f32 = 0.5;
 /// Messages that share this much of their words say the same.
 const SAME_SHARE: f32 = 0.9;
 
@@ -42,8 +44,8 @@ pub(crate) fn turns_wanted(index: &ScopeIndex, found: &[Found], ask: &Ask) -> Ve
     };
     for found in found.iter().take(FETCHED).filter(|found| found.related) {
         // Some will turn out to say the same as others.
-        if guessed > ask.tokens_max + ask.tokens_max / 4 {
-            break;
+        if guessed > ask.tokens_max + ask.tokens_max / 4 && !found.singled_out {
+            continue;
         }
         guessed += if ask.shown.contains(&found.id.turn()) { 0 } else { tokens_at_least(index, found) };
         want(found.id.turn());
@@ -151,9 +153,10 @@ pub(crate) fn assemble(
     }
 }
 
-/// Hits by rank; behind them their replies, and further behind the messages before them.
+/// Hits by rank; behind them their replies, and further behind the messages before them. Those that mention a code of
+/// the question come first of all.
 fn layers(index: &ScopeIndex, found: &[Found]) -> Vec<Layer<Candidate>> {
-    let mut layers = [Vec::new(), Vec::new(), Vec::new()];
+    let mut layers = [Vec::new(), Vec::new(), Vec::new(), Vec::new()];
     let packable = found.iter().take(FETCHED).filter(|found| found.related);
     for (rank, found) in packable.enumerate() {
         let Some(place) = Place::of(index, found) else { continue };
@@ -161,7 +164,10 @@ fn layers(index: &ScopeIndex, found: &[Found]) -> Vec<Layer<Candidate>> {
             let what = Candidate { place, reason, score: found.score };
             Draft { what, worth: 1.0 / (1.0 + rank as f32 + behind) }
         };
-        layers[0].push(draft(place, Reason::Hit, 0.0));
+        match found.singled_out {
+            true => layers[3].push(draft(place, Reason::Hit, -(rank as f32) - SINGLED_OUT_BEFORE)),
+            false => layers[0].push(draft(place, Reason::Hit, 0.0)),
+        }
         let reply = if place.is_key { index.key.reply[place.no as usize] } else { NONE };
         if reply != NONE {
             layers[1].push(draft(Place { is_key: false, no: reply }, Reason::Reply, REPLY_BEHIND));

@@ -30,6 +30,8 @@ pub(crate) struct Found {
     pub(crate) score: f32,
     /// Whether it has anything to do with the question.
     pub(crate) related: bool,
+    /// Whether it is one of the few that mention a code or a name of the question.
+    pub(crate) singled_out: bool,
     /// What each signal contributed.
     pub(crate) parts: Vec<(&'static str, f32)>,
 }
@@ -81,7 +83,12 @@ pub(crate) fn search(
     let best = best(scored, limit);
     let mut related = |scored: &Scored| board.is_related(scored.is_key, scored.no, near);
     let related: Vec<bool> = best.iter().map(&mut related).collect();
-    best.iter().zip(related).map(|(scored, related)| explained(index, scored, related, &keys, &replies)).collect()
+    let found = best.iter().zip(related).map(|(scored, related)| explained(index, scored, related, &keys, &replies));
+    let told = |found: Found| {
+        let singled_out = asked.singles_out(index, found.is_key, found.no);
+        Found { singled_out, related: found.related || singled_out, ..found }
+    };
+    found.map(told).collect()
 }
 
 /// Every signal of every message.
@@ -156,7 +163,7 @@ fn explained(
             (index.replies.ids[no as usize], parts)
         }
     };
-    Found { id, is_key, no, score, related, parts }
+    Found { id, is_key, no, score, related, singled_out: false, parts }
 }
 
 /// In a large scope: the messages that words or vectors bring up, and a sample for the measure.

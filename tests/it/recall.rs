@@ -37,6 +37,21 @@ fn texts(items: &Value) -> Vec<&str> {
     items.as_array().expect("a list").iter().filter_map(|item| item["text"].as_str()).collect()
 }
 
+/// A code that one long message mentions in passing is what was asked for, whatever else resembles the question.
+#[tokio::test]
+async fn a_code_is_found_in_a_long_message_among_many_short_ones() {
+    let house = House::open();
+    for n in 0..24 {
+        chat(&house, "ann", SESSION, &format!("The order qx{n}vzt was about the garden near the old well.")).await;
+    }
+    let talk = "We spoke of the kitchen, the roof, the neighbours and their dog, and of trains that are late again. ";
+    let long = format!("{}By the way, wzkqvt broke. {}", talk.repeat(4), talk.repeat(4));
+    chat(&house, "ann", SESSION, &long).await;
+    let found = recall(&house, "ann", json!({"question": "What was the order wzkqvt about?", "tokens": 200})).await;
+    let texts = texts(&found["reminders"]);
+    assert!(texts.iter().any(|text| text.contains("wzkqvt")), "{texts:?}");
+}
+
 // --- Across conversations ----------------------------------------------------------------------------
 
 /// C10, E6: what a user said in one session is there in the next, with its source.

@@ -5,6 +5,7 @@ use jiff::tz::TimeZone;
 use super::late::{AskedWord, Late};
 use super::lexical::{self, Around, AskedTerm, Scores, Wanted, idf};
 use crate::language::{Tongue, is_stop, term, words};
+use crate::model::embed::StaticTable;
 use crate::recall::complete::Added;
 use crate::recall::index::ScopeIndex;
 use crate::recall::index::docs::DocNo;
@@ -15,6 +16,9 @@ use crate::recall::search::EXACT_MAX;
 
 /// More words of a question than this are not told apart.
 const WORDS_MAX: usize = 64;
+
+/// A code or a name that no more messages than this mention tells them from all others.
+const FEW: usize = 3;
 
 /// A question in the words and vectors of one scope.
 pub(crate) struct Asked<'a> {
@@ -85,7 +89,8 @@ impl<'a> Asked<'a> {
         let found = find_term(&index.vocabulary, word, stem, tongue);
         let speakers: Vec<u16> = names.iter().filter(|(name, _)| name == stem).map(|(_, speaker)| *speaker).collect();
         let is_name = !speakers.is_empty();
-        self.terms.push(AskedTerm { term: found, is_name, share });
+        let is_code = StaticTable::shared().rarity(word) >= 1.0;
+        self.terms.push(AskedTerm { term: found, is_name, share, is_code });
         if let Some(term) = found {
             self.named.push(((term, share), speakers));
         }
@@ -125,6 +130,17 @@ impl<'a> Asked<'a> {
             replies: lexical::own(&index.replies, &terms),
             terms,
         }
+    }
+
+    /// Whether a message is one of the few that mention a code or a name of the question: that is what was asked for, however
+    /// little else it has to do with it.
+    pub(crate) fn singles_out(&self, index: &ScopeIndex, is_key: bool, no: DocNo) -> bool {
+        let codes = self.terms.iter().filter(|asked| asked.is_code && !asked.is_name && asked.share >= 1.0);
+        codes.filter_map(|asked| asked.term).any(|term| {
+            let (keys, replies) = (index.keys.postings(term), index.replies.postings(term));
+            let among = if is_key { keys } else { replies };
+            keys.len() + replies.len() <= FEW && among.iter().any(|posting| posting.doc() == no)
+        })
     }
 
     /// The question's words, looking for their nearest.

@@ -32,6 +32,8 @@ pub(crate) struct AskedTerm {
     pub(crate) is_name: bool,
     /// One for a word of the question, less for one that was added.
     pub(crate) share: f64,
+    /// Whether it is in no dictionary: a name or a code.
+    pub(crate) is_code: bool,
 }
 
 /// A term that is searched for, and how much of its weight counts.
