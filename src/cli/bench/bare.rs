@@ -9,6 +9,10 @@ use uuid::Uuid;
 
 use crate::store::sqlite::{BareStatements, bare_connection};
 
+/// Where the statement that finds a turn has the keys of turn and session.
+const TURN_KEY: usize = 11;
+const SESSION_KEY: usize = 14;
+
 /// A connection set up as the store's writer is.
 pub(super) struct Bare {
     db: Connection,
@@ -85,7 +89,8 @@ impl Bare {
         self.savepoint("SAVEPOINT write")?;
         let mut find = self.db.prepare_cached(&self.sql.find)?;
         let known = params!["default", "bench", turn.session.as_bytes(), turn.id.as_bytes()];
-        let (key, session): (i64, i64) = find.query_row(known, |row| Ok((row.get(11)?, row.get(13)?)))?;
+        let (key, session): (i64, i64) =
+            find.query_row(known, |row| Ok((row.get(TURN_KEY)?, row.get(SESSION_KEY)?)))?;
         let now = jiff::Timestamp::now().as_microsecond();
         let row = params![key, "complete", answer, None::<String>, "{}", now, 1];
         self.db.prepare_cached(self.sql.rewrite)?.execute(row)?;

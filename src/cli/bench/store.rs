@@ -199,7 +199,7 @@ pub(super) async fn fill(
     Ok(sessions)
 }
 
-/// Makes what recall keeps of the turns in a file, as a server does in its first minutes.
+/// Puts the turns of a file in order, as a server does in its first minutes.
 pub(super) async fn settle(path: &Path) -> anyhow::Result<()> {
     let store = open(path)?;
     let parts =
@@ -207,6 +207,10 @@ pub(super) async fn settle(path: &Path) -> anyhow::Result<()> {
     let memory = Memory::new(parts, MemorySettings::default());
     memory.check_rows().await?;
     while !memory.derive_rows().await?.is_nothing() {}
+    memory.check_topics().await?;
+    while !memory.tend_topics().await?.is_nothing() {}
+    memory.run_jobs_once().await?;
+    while memory.pack_blocks().await? > 0 {}
     store.close().await?;
     Ok(())
 }
