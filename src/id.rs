@@ -61,6 +61,10 @@ id! {
     /// A stretch of a conversation, summarised.
     EpisodeId
 }
+id! {
+    /// Something that is known about a user.
+    FactId
+}
 
 impl SessionId {
     /// Reads the hyphenated form, in any case. Other spellings of UUIDs are refused, so that one
@@ -109,6 +113,13 @@ impl MessageId {
 }
 
 impl TopicId {
+    /// Reads the hyphenated form.
+    pub fn parse(text: &str) -> Option<Self> {
+        hyphenated(text).map(Self)
+    }
+}
+
+impl FactId {
     /// Reads the hyphenated form.
     pub fn parse(text: &str) -> Option<Self> {
         hyphenated(text).map(Self)

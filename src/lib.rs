@@ -53,7 +53,7 @@
 //! | spine | [`worker`], [`turn`], [`digest`], [`lifecycle`], [`review`] |
 //! | desk | [`memory`], [`recall`] |
 //! | store | [`store`] |
-//! | rooms | [`episode`], [`topic`], [`session`] |
+//! | rooms | [`fact`], [`episode`], [`topic`], [`session`] |
 //! | model | [`model`] |
 //! | ground | [`message`], [`scope`], [`job`], [`clock`], [`id`], [`tokens`], [`language`], [`period`], [`meter`] |
 
@@ -63,6 +63,7 @@ pub mod clock;
 pub mod config;
 pub mod digest;
 pub mod episode;
+pub mod fact;
 pub mod id;
 pub mod job;
 pub mod language;

@@ -1,0 +1,37 @@
+//! What was understood of a message: a fact that somebody may have stated, and how.
+
+use jiff::Timestamp;
+
+use super::Key;
+
+/// What somebody did with a fact by saying it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Act {
+    /// Stated it.
+    State,
+    /// Set right what was held: "no, my name is …", "I moved to …".
+    Correct,
+    /// Ended it: "I no longer …", "forget that …". An empty value ends whatever is held under the key.
+    End,
+}
+
+/// A fact that a message may have stated.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Proposal {
+    /// What it is about.
+    pub key: Key,
+    /// What was said of it.
+    pub value: String,
+    /// How it was said.
+    pub act: Act,
+    /// How sure that is, from 0 to 1.
+    pub confidence: f64,
+    /// How much it matters, from 0 to 1.
+    pub importance: f64,
+    /// Since when it is true, where the words name a time.
+    pub from: Option<Timestamp>,
+    /// Until when it is true, where the words name a time.
+    pub until: Option<Timestamp>,
+    /// The words it was read from.
+    pub quote: String,
+}
