@@ -3,11 +3,11 @@
 //! One table of patterns per language, beside this file.
 
 use std::collections::HashSet;
-use std::sync::LazyLock;
 
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 
 use super::phrase::Phrases;
+use super::table::{Tables, phrases, texts_beside, word_set, written};
 use super::tongue::Tongue;
 use super::vocabulary::{is_first_person, is_stop};
 use super::words::Word;
@@ -72,11 +72,11 @@ fn has_name(text: &str, words: &[Word<'_>], tongue: Tongue) -> bool {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Table {
-    #[serde(deserialize_with = "words")]
+    #[serde(deserialize_with = "word_set")]
     saying: HashSet<String>,
     #[serde(deserialize_with = "phrases")]
     open: Phrases,
-    #[serde(deserialize_with = "words")]
+    #[serde(deserialize_with = "word_set")]
     asking: HashSet<String>,
     #[serde(deserialize_with = "phrases")]
     points: Phrases,
@@ -86,27 +86,9 @@ struct Table {
 
 impl Table {
     fn of(tongue: Tongue) -> &'static Table {
-        static ALL: [LazyLock<Table>; 5] = [
-            LazyLock::new(|| Table::read(include_str!("en.toml"))),
-            LazyLock::new(|| Table::read(include_str!("nl.toml"))),
-            LazyLock::new(|| Table::read(include_str!("de.toml"))),
-            LazyLock::new(|| Table::read(include_str!("fr.toml"))),
-            LazyLock::new(|| Table::read(include_str!("es.toml"))),
-        ];
-        &ALL[tongue as usize]
+        static ALL: Tables<Table> = Tables::new(texts_beside!(), written);
+        ALL.of(tongue)
     }
-
-    fn read(text: &str) -> Table {
-        toml::from_str(text).expect("the tables are compiled in and read by every test")
-    }
-}
-
-fn phrases<'de, D: Deserializer<'de>>(from: D) -> Result<Phrases, D::Error> {
-    Ok(Phrases::read(&Vec::<String>::deserialize(from)?))
-}
-
-fn words<'de, D: Deserializer<'de>>(from: D) -> Result<HashSet<String>, D::Error> {
-    Ok(String::deserialize(from)?.split_whitespace().map(str::to_owned).collect())
 }
 
 #[cfg(test)]
