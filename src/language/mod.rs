@@ -18,7 +18,7 @@ mod tongue;
 mod vocabulary;
 mod words;
 
-pub use follow::{follows_up, is_saying};
+pub use follow::{follows_up, is_elliptic, is_saying};
 pub use names::inner_capitals;
 pub use phrase::{Phrase, Phrases};
 pub(crate) use table::texts_beside;
