@@ -3,7 +3,7 @@
 mod clarification;
 mod topic;
 
-pub(super) use clarification::{ChosenView, ClarificationView, OptionView};
+pub(super) use clarification::{ChosenView, ClarificationView};
 pub(super) use topic::{TopicMessageView, TopicSeen, TopicStatsView};
 
 use std::time::Duration;
