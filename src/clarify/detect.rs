@@ -13,7 +13,7 @@ use crate::language::{Tongue, Word, spans, tongue};
 /// How much of a reply is read, from its end.
 const READ_BYTES_MAX: usize = 6_000;
 /// How much of that tells the language.
-const LANGUAGE_BYTES_MAX: usize = 600;
+const LANGUAGE_BYTES_MAX: usize = 240;
 /// Longest text behind a list that still belongs to it.
 const TAIL_CHARS_MAX: usize = 300;
 
@@ -38,12 +38,13 @@ pub enum Heard {
 /// What a reply asks at its end.
 pub fn hear(reply: &str) -> Heard {
     let read = end_of(answer_of(reply), READ_BYTES_MAX);
-    let table = Table::of(tongue(end_of(read, LANGUAGE_BYTES_MAX), Tongue::English));
     let lines: Vec<&str> = read.lines().collect();
-    if lines.iter().filter(|line| is_fence(line)).count() > 0 && lines.last().is_some_and(|line| is_fence(line)) {
+    let list = last_list(&lines);
+    let asks_nothing = list.is_none() && !read.contains(['?', '？']);
+    if asks_nothing || lines.last().is_some_and(|line| is_fence(line)) {
         return Heard::Nothing;
     }
-    let list = last_list(&lines);
+    let table = Table::of(tongue(end_of(read, LANGUAGE_BYTES_MAX), Tongue::English));
     if let Some(heard) = list.as_ref().and_then(|list| listed(list, table)) {
         return heard;
     }

@@ -4,6 +4,10 @@ use std::borrow::Cow;
 
 use super::{By, ChoiceOption, Clarification, Resolution};
 
+/// How much of a question, and of what was chosen, the model is told: it was shown both, and a line has little room.
+const QUESTION_CHARS_MAX: usize = 160;
+const LIST_CHARS_MAX: usize = 240;
+
 /// What an answer to a clarification came to.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Chosen {
@@ -29,11 +33,20 @@ pub fn chosen(clarification: &Clarification, resolution: &Resolution) -> Chosen 
 }
 
 fn told(clarification: &Clarification, options: &[ChoiceOption]) -> String {
-    let list = |options: &[ChoiceOption]| options.iter().map(named).collect::<Vec<_>>().join(" and ");
-    let question = quoted(&clarification.question);
+    let list =
+        |options: &[ChoiceOption]| short(&options.iter().map(named).collect::<Vec<_>>().join(" and "), LIST_CHARS_MAX);
+    let question = quoted(&short(&clarification.question, QUESTION_CHARS_MAX));
     match options {
         [] => format!("The user was asked: {question} and chose none of: {}.", list(&clarification.options)),
         _ => format!("The user was asked: {question} and chose: {}.", list(options)),
+    }
+}
+
+/// A text, or its beginning.
+fn short(text: &str, chars_max: usize) -> String {
+    match text.char_indices().nth(chars_max) {
+        Some((end, _)) => format!("{}…", text[..end].trim_end()),
+        None => text.to_owned(),
     }
 }
 
@@ -110,6 +123,15 @@ mod tests {
             "The user was asked: \"Which one would you like?\" and chose none of: \"Blue 'sea' mug\" and \"Red mug\" (ceramic, price: 12 EUR).",
             None,
         );
+    }
+
+    #[test]
+    fn a_long_story_is_cut_short() {
+        let many = of(&"why ".repeat(100), &[&"x".repeat(200), &"y".repeat(200)]);
+        let told = chosen(&many, &Resolution { options: vec![0, 1], by: By::All }).told;
+        let (question, list) = told.split_once(" and chose: ").expect("both");
+        assert!(question.ends_with("why…\"") && question.chars().count() < QUESTION_CHARS_MAX + 30, "{question}");
+        assert!(list.ends_with("y….") && list.chars().count() < LIST_CHARS_MAX + 5, "{list}");
     }
 
     #[test]
