@@ -19,9 +19,7 @@ mod topics;
 mod waiting;
 
 pub use archive::Archive;
-pub use episode::{
-    Consolidation, DueEpisode, EpisodeChanges, Episodes, Limits, Progress, ReadRange, Stretch, Wanted,
-};
+pub use episode::{Consolidation, DueEpisode, EpisodeChanges, Episodes, Limits, Progress, ReadRange, Stretch, Wanted};
 pub use job::{Claim, Effect, Finished, JobCounts, Jobs};
 pub use page::{Page, PageRequest};
 pub use recall::{

@@ -142,16 +142,13 @@ fn read(request: &RecallRequest, session: Option<SessionId>, app: &App) -> Resul
     Ok(Ask {
         question: request.question.clone(),
         session,
-        running: None,
-        topic: None,
-        asked_at: None,
         zone: Some(zone),
         from,
         to,
         tokens_max: within("tokens", request.tokens, TOKENS)?.unwrap_or(settings.recall.tokens_max),
         profile: request.profile.as_deref().map(profile).transpose()?.flatten(),
-        shown: Vec::new(),
         ranked_max: within("limit", request.limit, LIMIT)?.unwrap_or(0),
+        ..Ask::default()
     })
 }
 

@@ -316,7 +316,8 @@ pub async fn what_may_be_recalled_can_be_followed(store: Arc<dyn Store>) {
     settle(&talk, 2).await;
     assert_eq!((follower.follow(&talk).await, follower.held.len()), (true, 1));
     let nothing = Episode { summary: String::new(), version: 3, ..told(&talk, 1, 4) };
-    let moved = Episode { version: 3, id: EpisodeId::beginning(talk.session, "stretch", 1, at(1)), ..told(&talk, 1, 4) };
+    let moved =
+        Episode { version: 3, id: EpisodeId::beginning(talk.session, "stretch", 1, at(1)), ..told(&talk, 1, 4) };
     for (made, left) in [(nothing, 0), (Episode { version: 4, ..moved }, 1)] {
         let done = telling(&talk, 4, vec![made]).await;
         assert_eq!(apply(&talk, done).await, Finished::Done);

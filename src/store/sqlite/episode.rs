@@ -6,10 +6,10 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use uuid::Uuid;
 use xxhash_rust::xxh3::Xxh3;
 
+use super::changes::{Told, Touched};
 use super::connect::meaning;
 use super::row::{COLUMNS as TURN_COLUMNS, TurnRow};
 use super::session::{self, cursor, execute, rows_max};
-use super::changes::{Told, Touched};
 use super::{Sqlite, consolidate, job, told};
 use crate::clock::from_micros;
 use crate::episode::{Episode, Leaving, Level, Meaning};
@@ -69,7 +69,11 @@ fn floats(bytes: &[u8]) -> Vec<f32> {
 }
 
 /// Runs a query for [`COLUMNS`].
-pub(super) fn select(db: &Connection, rest: &str, values: impl rusqlite::Params) -> Result<Vec<(u64, Episode)>, StoreError> {
+pub(super) fn select(
+    db: &Connection,
+    rest: &str,
+    values: impl rusqlite::Params,
+) -> Result<Vec<(u64, Episode)>, StoreError> {
     let mut statement =
         db.prepare_cached(&format!("SELECT {COLUMNS} FROM episode {rest}")).map_err(|error| meaning(&error))?;
     let rows = statement.query_map(values, read).map_err(|error| meaning(&error))?;
