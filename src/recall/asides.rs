@@ -7,7 +7,8 @@ use super::index::kernel::quantise;
 use super::layer::{Aside, Layer};
 use super::plan::Plan;
 use super::signals::QuestionVectors;
-use super::{Ask, Fate};
+use super::{Ask, Fate, TurnRange};
+use crate::id::SessionId;
 
 /// Summaries that are looked at for a question, best first.
 const CONSIDERED: usize = 24;
@@ -38,14 +39,26 @@ impl Summaries {
     pub(crate) fn look(shelf: &EpisodeShelf, looking: &Looking<'_>) -> Self {
         let Looking { ask, .. } = looking;
         let told = match ask.session {
-            Some(session) if looking.episodes_max > 0 => told_of_session(shelf, session, &ask.shown_ranges),
+            Some(session) if looking.episodes_max > 0 => told_of_session(shelf, session, |held| is_out(held, ask)),
             _ => Vec::new(),
         };
         let about = if looking.episodes_max > 0 { about(shelf, looking, &told) } else { Vec::new() };
         Self { told, about }
     }
 
-    /// All of them as asides.
+    /// What is told of a conversation, beside the turns that are shown.
+    pub(crate) fn of_session(shelf: &EpisodeShelf, session: SessionId, shown: Option<TurnRange>) -> Self {
+        let told = told_of_session(shelf, session, |held| held.is_shown(shown.as_slice()));
+        Self { told, about: Vec::new() }
+    }
+
+    /// All of them as asides, oldest first.
+    pub(crate) fn in_order(mut self, shrunk: &Shrunk) -> Vec<Aside> {
+        self.told.sort_by_key(|(held, _)| (held.from, std::cmp::Reverse(held.to), held.first));
+        self.into_asides(shrunk).into_iter().map(|(aside, _)| aside).collect()
+    }
+
+    /// All of them as asides, by what they are worth.
     pub(crate) fn into_asides(self, shrunk: &Shrunk) -> Vec<Decided> {
         let part = |(at, (held, tokens_max)): (usize, (Arc<HeldEpisode>, usize))| {
             let text = shrunk.text(&held, tokens_max).to_string();
@@ -54,6 +67,11 @@ impl Summaries {
         };
         self.told.into_iter().enumerate().map(part).chain(self.about).collect()
     }
+}
+
+/// Whether a summary says what the model is shown anyway, or what is being taken back.
+fn is_out(held: &HeldEpisode, ask: &Ask) -> bool {
+    held.is_shown(&ask.shown_ranges) || held.tells_of(&ask.taken_back)
 }
 
 fn aside(held: &HeldEpisode, layer: Layer, text: String, worth: f32) -> Aside {
@@ -79,7 +97,7 @@ fn about(shelf: &EpisodeShelf, looking: &Looking<'_>, told: &[(Arc<HeldEpisode>,
         let held = &found.episode;
         let fate = match () {
             () if !found.related => Some(Fate::Unrelated),
-            () if held.is_shown(&ask.shown_ranges) => Some(Fate::Shown),
+            () if is_out(held, ask) => Some(Fate::Shown),
             () if told.iter().any(|(told, _)| told.tells_the_same(held)) => Some(Fate::Duplicate),
             () if taken.iter().any(|other| other.overlaps(held)) => Some(Fate::Duplicate),
             () if taken.len() >= looking.episodes_max => Some(Fate::Surplus),

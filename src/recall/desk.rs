@@ -18,7 +18,7 @@ use super::plan::{Plan, ReadQuestion};
 use super::row::{self, rows_of, texts_of};
 use super::search::{Found, search, signal_table};
 use super::signals::QuestionVectors;
-use super::{Ask, Profile, Recalled, RunningTopic, SignalTable, WeightTable, assemble, vectors};
+use super::{Aside, Ask, Profile, Recalled, RunningTopic, SignalTable, TurnRange, WeightTable, assemble, vectors};
 use crate::clock::Clock;
 use crate::id::{SessionId, TurnId};
 use crate::meter::Meters;
@@ -171,6 +171,18 @@ impl Recall {
             let asked = if same { asked } else { plan.asked(index, vectors) };
             Some(assemble::assemble(index, ask, plan, &asked, found, &read, asides, &self.counted))
         }))
+    }
+
+    /// What is told of a conversation before the turn from which on it is shown, oldest first.
+    pub async fn told_of(
+        self: &Arc<Self>,
+        scope: &Scope,
+        session: SessionId,
+        shown_from: Option<u64>,
+    ) -> Result<Vec<Aside>, RecallError> {
+        let shelf = self.caught_up(scope).await?;
+        let shown = shown_from.map(|first| TurnRange { session, first, last: u64::MAX });
+        Ok(shelf.read_episodes(|episodes| Summaries::of_session(episodes, session, shown)).in_order(&self.shrunk))
     }
 
     /// Every signal of every message for a question.

@@ -96,16 +96,18 @@ pub struct Ask {
     /// Turns the model is shown anyway: they are found, but not repeated.
     pub shown: Vec<TurnId>,
     /// The same as stretches of conversations: summaries of such turns are not repeated either.
-    pub shown_ranges: Vec<ShownRange>,
+    pub shown_ranges: Vec<TurnRange>,
+    /// Turns that are being taken back: a summary that tells of any of them is not shown.
+    pub taken_back: Vec<TurnRange>,
     /// What is to be laid before the model beside what is found, in its layers.
     pub asides: Vec<Aside>,
     /// Most messages that are ranked; 0 is as many as can be packed.
     pub ranked_max: usize,
 }
 
-/// Turns that follow each other and that the model is shown.
+/// Turns of a conversation that follow each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ShownRange {
+pub struct TurnRange {
     /// The conversation.
     pub session: SessionId,
     /// The number of the first.

@@ -21,7 +21,7 @@ use jiff::Timestamp;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::index::kernel::{Bytes, quantise};
-use super::{AsideSource, ShownRange};
+use super::{AsideSource, TurnRange};
 use crate::episode::{Episode, Level};
 use crate::id::{EpisodeId, SessionId};
 use crate::language::{Tongue, is_stop, term, tongue, words};
@@ -53,10 +53,17 @@ impl HeldEpisode {
         Self { id, session, level, first, last, from, to, version, summary, vector, terms }
     }
 
+    /// Whether it tells of any of these turns.
+    pub(crate) fn tells_of(&self, ranges: &[TurnRange]) -> bool {
+        let touches =
+            |range: &TurnRange| range.session == self.session && range.first <= self.last && self.first <= range.last;
+        ranges.iter().any(touches)
+    }
+
     /// Whether all its turns are shown anyway.
-    pub(crate) fn is_shown(&self, ranges: &[ShownRange]) -> bool {
+    pub(crate) fn is_shown(&self, ranges: &[TurnRange]) -> bool {
         let holds =
-            |range: &ShownRange| range.session == self.session && range.first <= self.first && self.last <= range.last;
+            |range: &TurnRange| range.session == self.session && range.first <= self.first && self.last <= range.last;
         ranges.iter().any(holds)
     }
 

@@ -11,7 +11,6 @@ use super::{EpisodeShelf, HeldEpisode};
 use crate::episode::Level;
 use crate::id::{EpisodeId, SessionId};
 use crate::model::builtin::summary::{Summary, SummaryBounds, extend};
-use crate::recall::ShownRange;
 
 /// Tokens of the stretch that was told last, of the session's own summary, and of the newest hours after that.
 const STRETCH_TOKENS: usize = 96;
@@ -22,12 +21,16 @@ const HOUR_TOKENS: [usize; 3] = [48, 32, 32];
 pub(crate) type Part = (Arc<HeldEpisode>, usize);
 
 /// What is told of a conversation beside what is shown of it, by what it is worth: the stretch that ended last, the
-/// summary of what lies further back than a day, and the newest hours between.
-pub(crate) fn told_of_session(shelf: &EpisodeShelf, session: SessionId, shown: &[ShownRange]) -> Vec<Part> {
+/// summary of what lies further back than a day, and the newest hours between. `is_out` says which are left out.
+pub(crate) fn told_of_session(
+    shelf: &EpisodeShelf,
+    session: SessionId,
+    is_out: impl Fn(&HeldEpisode) -> bool,
+) -> Vec<Part> {
     let mut stretch: Option<&Arc<HeldEpisode>> = None;
     let mut whole: Option<&Arc<HeldEpisode>> = None;
     let mut hours: Vec<&Arc<HeldEpisode>> = Vec::new();
-    for held in shelf.of_session(session).filter(|held| !held.is_shown(shown)) {
+    for held in shelf.of_session(session).filter(|held| !is_out(held)) {
         match held.level {
             Level::Stretch => newest(&mut stretch, held),
             Level::Session => newest(&mut whole, held),
