@@ -17,6 +17,7 @@ mod guard;
 mod history;
 mod house;
 mod identity;
+mod layers;
 mod lifecycle;
 mod openai;
 mod openai_settings;

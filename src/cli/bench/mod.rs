@@ -37,6 +37,8 @@ enum What {
     Followups(recall::followups::FollowupsArgs),
     /// Whether messages find their topic.
     Topics(topics::TopicsArgs),
+    /// Whether the summary that tells of the answer is found.
+    Episodes(recall::episodes::EpisodesArgs),
     /// Learn weights for recall from chats with questions.
     Learn(recall::learn::LearnArgs),
     /// What recall costs, and how that grows.
@@ -62,6 +64,7 @@ pub(super) fn bench(args: &BenchArgs, json: bool) -> anyhow::Result<ExitCode> {
         What::Proxy(args) => runtime.block_on(proxy::run(args))?.print(json),
         What::Recall(args) => recall::print(&runtime.block_on(recall::rank::run(args))?, json)?,
         What::Followups(args) => recall::print(&runtime.block_on(recall::followups::run(args))?, json)?,
+        What::Episodes(args) => recall::print(&runtime.block_on(recall::episodes::run(args))?, json)?,
         What::Topics(args) => recall::print(&runtime.block_on(topics::run(args))?, json)?,
         What::Learn(args) => recall::print(&runtime.block_on(recall::learn::run(args))?, json)?,
         What::RecallSpeed(args) => recall::print(&runtime.block_on(recall::speed::run(args))?, json)?,

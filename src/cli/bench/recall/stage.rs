@@ -15,6 +15,7 @@ use jiff::Timestamp;
 
 use super::chats::Said;
 use crate::clock::{Clock, SystemClock};
+use crate::episode::{EpisodeSettings, Window};
 use crate::id::{MessageId, RandomIds, SessionId};
 use crate::memory::{Memory, MemorySettings, Parts};
 use crate::message::Message;
@@ -111,6 +112,11 @@ impl Stage {
 
     /// A memory on the stage's store, with weights of its own.
     pub(crate) fn memory(&self, weights: Arc<WeightTable>) -> Memory {
+        self.memory_with_window(weights, EpisodeSettings::default().durable)
+    }
+
+    /// The same, whose turns go to summaries at other times.
+    pub(crate) fn memory_with_window(&self, weights: Arc<WeightTable>, durable: Window) -> Memory {
         let store = Arc::clone(&self.store) as Arc<dyn Store>;
         let parts = Parts { weights, ..parts(store, self.clock.clone(), Arc::clone(&self.embedder)) };
         // Whatever a file holds is measured whole, and a slow embedder is waited for.
@@ -120,7 +126,8 @@ impl Stage {
             index_bytes_max: 4 << 30,
             ..RecallSettings::default()
         };
-        let settings = MemorySettings { query_chars_max: 1 << 20, recall, ..MemorySettings::default() };
+        let episodes = EpisodeSettings { durable, ..EpisodeSettings::default() };
+        let settings = MemorySettings { query_chars_max: 1 << 20, recall, episodes, ..MemorySettings::default() };
         Memory::new(parts, settings)
     }
 
@@ -151,6 +158,15 @@ impl Stage {
         }
         self.settle(memory).await?;
         Ok(told)
+    }
+
+    /// Summarises what has left the window of each session.
+    pub(crate) async fn summarise(&self, memory: &Memory, told: &Told) -> anyhow::Result<()> {
+        for session in told.sessions.values() {
+            memory.ask_for_digest(&told.scope, *session).await?;
+        }
+        memory.run_jobs_once().await?;
+        Ok(())
     }
 
     /// Makes every row and vector that is still missing.
