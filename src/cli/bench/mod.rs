@@ -3,6 +3,7 @@
 mod archive;
 mod bare;
 mod chatter;
+mod long;
 mod process;
 mod proxy;
 mod recall;
@@ -43,6 +44,8 @@ enum What {
     Learn(recall::learn::LearnArgs),
     /// What recall costs, and how that grows.
     RecallSpeed(recall::speed::SpeedArgs),
+    /// A conversation that never ends: context, recall and digest must not grow with it.
+    Long(long::LongArgs),
     /// Archived turns beside gzip and base64: bytes and speed.
     Archive(archive::ArchiveArgs),
     /// What of the answers survives in summaries of a twentieth.
@@ -68,6 +71,7 @@ pub(super) fn bench(args: &BenchArgs, json: bool) -> anyhow::Result<ExitCode> {
         What::Topics(args) => recall::print(&runtime.block_on(topics::run(args))?, json)?,
         What::Learn(args) => recall::print(&runtime.block_on(recall::learn::run(args))?, json)?,
         What::RecallSpeed(args) => recall::print(&runtime.block_on(recall::speed::run(args))?, json)?,
+        What::Long(args) => recall::print(&runtime.block_on(long::run(args))?, json)?,
         What::Archive(args) => archive::run(args)?.print(json),
         What::Summaries(args) => recall::print(&summaries::run(args)?, json)?,
         What::PassThrough { here, there } => {

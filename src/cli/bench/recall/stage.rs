@@ -20,6 +20,7 @@ use crate::id::{MessageId, RandomIds, SessionId};
 use crate::memory::{Memory, MemorySettings, Parts};
 use crate::message::Message;
 use crate::meter::Meters;
+use crate::model::ChatModel;
 use crate::model::builtin::Builtin;
 use crate::model::embed::{self, Embedder, FolderEmbedder, OpenAiEmbedder, OpenAiEmbedderSettings};
 use crate::recall::{Profile, RecallSettings, WeightTable};
@@ -117,9 +118,20 @@ impl Stage {
 
     /// The same, whose turns go to summaries at other times.
     pub(crate) fn memory_with_window(&self, weights: Arc<WeightTable>, durable: Window) -> Memory {
-        let store = Arc::clone(&self.store) as Arc<dyn Store>;
-        let parts = Parts { weights, ..parts(store, self.clock.clone(), Arc::clone(&self.embedder)) };
-        // Whatever a file holds is measured whole, and a slow embedder is waited for.
+        Memory::new(Parts { weights, ..self.parts() }, self.settings(durable))
+    }
+
+    /// The same with a model to ask.
+    pub(crate) fn memory_with_model(&self, model: Arc<dyn ChatModel>) -> Memory {
+        Memory::new(Parts { model, ..self.parts() }, self.settings(EpisodeSettings::default().durable))
+    }
+
+    fn parts(&self) -> Parts {
+        parts(Arc::clone(&self.store) as Arc<dyn Store>, self.clock.clone(), Arc::clone(&self.embedder))
+    }
+
+    /// Whatever a file holds is measured whole, and a slow embedder is waited for.
+    fn settings(&self, durable: Window) -> MemorySettings {
         let recall = RecallSettings {
             vectors: self.vectors,
             embedder_patience: Duration::from_secs(60),
@@ -127,8 +139,7 @@ impl Stage {
             ..RecallSettings::default()
         };
         let episodes = EpisodeSettings { durable, ..EpisodeSettings::default() };
-        let settings = MemorySettings { query_chars_max: 1 << 20, recall, episodes, ..MemorySettings::default() };
-        Memory::new(parts, settings)
+        MemorySettings { query_chars_max: 1 << 20, recall, episodes, ..MemorySettings::default() }
     }
 
     /// Tells messages to a user's memory, in order. Blank ones are left out: nothing can be stored of them.
