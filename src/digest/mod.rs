@@ -2,12 +2,15 @@
 //!
 //! Reading order: `rows` (what recall keeps of turns), `topics` (which topic turns belong to, what fades and what grows
 //! together), `jobs` (claiming work and seeing it through), `consolidate` (turns that left the window become episodes),
-//! `tell` (hours and the session from those), `archive` (their text moves into blocks).
+//! `tell` (hours and the session from those), `summarise` (topics are told), `propose` (a memory model is asked, or the
+//! built-in does it), `archive` (text moves into blocks).
 
 mod archive;
 mod consolidate;
 mod jobs;
+mod propose;
 mod rows;
+mod summarise;
 mod tell;
 mod topics;
 
