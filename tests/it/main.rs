@@ -18,6 +18,8 @@ mod history;
 mod house;
 mod identity;
 mod lifecycle;
+mod memory_model;
+mod memory_server;
 mod openai;
 mod openai_settings;
 mod openapi;
