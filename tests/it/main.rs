@@ -19,6 +19,8 @@ mod house;
 mod identity;
 mod layers;
 mod lifecycle;
+mod memory_model;
+mod memory_server;
 mod openai;
 mod openai_settings;
 mod openapi;
