@@ -22,6 +22,7 @@ use crate::meter::Meters;
 use crate::model::ChatModel;
 use crate::model::ModelError;
 use crate::model::embed::Embedder;
+use crate::model::memory::Rest;
 use crate::model::relay::{Passed, Relayed, Upstream};
 use crate::model::summarise::Summariser;
 use crate::period::Ttl;
@@ -89,8 +90,27 @@ pub struct MemorySettings {
     pub recall: RecallSettings,
     /// How conversations are compressed.
     pub episodes: EpisodeSettings,
+    /// When, and how often, a memory model is asked.
+    pub asking: AskingSettings,
     /// Whose "yesterday" a question means when nobody says.
     pub zone: TimeZone,
+}
+
+/// When, and how often, a memory model is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AskingSettings {
+    /// Most requests of a tenant in a day; 0 is any number.
+    pub calls_per_day: u64,
+    /// Most tokens of a tenant in a day; 0 is any number.
+    pub tokens_per_day: u64,
+    /// How long a conversation must have rested, unless there is enough to be told.
+    pub idle: Duration,
+}
+
+impl Default for AskingSettings {
+    fn default() -> Self {
+        Self { calls_per_day: 0, tokens_per_day: 0, idle: Duration::from_secs(30) }
+    }
 }
 
 /// How earlier messages are shown.
@@ -130,6 +150,7 @@ impl Default for MemorySettings {
             cleanup_batch: 1_000,
             recall: RecallSettings::default(),
             episodes: EpisodeSettings::default(),
+            asking: AskingSettings::default(),
             zone: TimeZone::UTC,
         }
     }
@@ -148,6 +169,8 @@ pub struct Memory {
     pub(crate) clarifications: Arc<ClarificationDesk>,
     /// A place for each turn under way; closing waits until all are free.
     pub(crate) running: Arc<Semaphore>,
+    /// Whether the memory model is left alone for a while.
+    pub(crate) resting: Arc<Mutex<Rest>>,
     /// One request at a time finds its place in a session.
     locks: Arc<Mutex<SessionLocks>>,
 }
@@ -180,13 +203,26 @@ impl Memory {
         let recall = Arc::new(Recall::new(recall_parts(&parts), settings.recall.clone()));
         let topics = Arc::new(TopicDesk::new(Arc::clone(&parts.store), Arc::clone(&parts.embedder)));
         let clarifications = Arc::new(ClarificationDesk::new(settings.clarifications, Arc::clone(&parts.clock)));
-        let (parts, settings) = (Arc::new(parts), Arc::new(settings));
-        Self { parts, settings, recall, topics, clarifications, running, locks: Arc::default() }
+        Self {
+            parts: Arc::new(parts),
+            settings: Arc::new(settings),
+            recall,
+            topics,
+            clarifications,
+            running,
+            resting: Arc::default(),
+            locks: Arc::default(),
+        }
     }
 
     /// Who answers, by name.
     pub fn model_name(&self) -> &str {
         self.parts.model.name()
+    }
+
+    /// Who summarises, by name.
+    pub fn summariser_name(&self) -> &str {
+        self.parts.summariser.name()
     }
 
     /// Finds what was said about a question, and packs it into its budget.

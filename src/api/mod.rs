@@ -116,6 +116,7 @@ fn doors() -> OpenApiRouter<App> {
         .routes(routes!(rest::episodes::digest))
         .routes(routes!(rest::jobs::list))
         .routes(routes!(rest::jobs::retry))
+        .routes(routes!(rest::jobs::answers))
         .routes(routes!(rest::topics::list))
         .routes(routes!(rest::topics::search))
         .routes(routes!(rest::topics::show, rest::topics::update))

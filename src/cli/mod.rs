@@ -2,7 +2,7 @@
 //! server runs, in process when none does. So there is one way in, and it is the tested one.
 //!
 //! Reading order: the commands here, `engine` (a memory from settings), `upstream` (which model
-//! answers), `embedder` (who makes vectors), `client` (the doors from the other side), `output` and `failure` (what is said), then a file
+//! answers), `embedder` (who makes vectors), `memory_model` (who summarises), `client` (the doors from the other side), `output` and `failure` (what is said), then a file
 //! for each command.
 
 // Parts that commands share.
@@ -12,6 +12,7 @@ mod engine;
 mod failure;
 mod lines;
 mod logging;
+mod memory_model;
 mod output;
 mod question;
 mod table;
@@ -78,6 +79,15 @@ struct Common {
     /// The model to ask for.
     #[arg(long, global = true, value_name = "NAME")]
     model: Option<String>,
+    /// Who summarises in the background: a base URL ending in /v1 [default: the built-in summariser].
+    #[arg(long, global = true, value_name = "URL")]
+    memory_url: Option<String>,
+    /// The environment variable that holds its key.
+    #[arg(long, global = true, value_name = "NAME")]
+    memory_key_env: Option<String>,
+    /// The model to ask for there.
+    #[arg(long, global = true, value_name = "NAME")]
+    memory_model: Option<String>,
     /// Answer in JSON, for scripts.
     #[arg(long, global = true)]
     json: bool,
@@ -129,6 +139,9 @@ impl Common {
             ("upstream", self.upstream.clone()),
             ("upstream_key_env", self.upstream_key_env.clone()),
             ("model", self.model.clone()),
+            ("memory_url", self.memory_url.clone()),
+            ("memory_key_env", self.memory_key_env.clone()),
+            ("memory_model", self.memory_model.clone()),
         ]
         .into_iter()
         .chain(more)

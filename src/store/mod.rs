@@ -12,6 +12,7 @@ mod check;
 pub mod conformance;
 mod episode;
 mod job;
+mod ledger;
 mod page;
 mod recall;
 pub mod sqlite;
@@ -19,8 +20,9 @@ mod topics;
 mod waiting;
 
 pub use archive::Archive;
-pub use episode::{Consolidation, Episodes, Limits, Progress, ReadRange, Stretch, Wanted};
+pub use episode::{Consolidation, DueEpisode, EpisodeChanges, Episodes, Limits, Progress, ReadRange, Stretch, Wanted};
 pub use job::{Claim, Effect, Finished, JobCounts, Jobs};
+pub use ledger::{DaySpent, Ledger, UNUSED_ANSWERS_MAX, UnusedAnswer};
 pub use page::{Page, PageRequest};
 pub use recall::{
     ChangeMark, Changes, DerivedRow, DueTurn, RecallCursor, RecallEntry, RecallKept, RecallPage, Stamp,
@@ -29,7 +31,7 @@ pub use recall::{
 pub use sqlite::{Inspection, Sqlite};
 pub use topics::{
     DerivedTopic, KeptTopic, Moment, PlacedTurn, SketchedTopic, TOPICS_PLACED_MAX, TopicMerge, TopicOutline,
-    TopicPatch, Topics, WhichTopics,
+    TopicPatch, TopicTold, Topics, Untold, UntoldTurn, WhichTopics,
 };
 pub use waiting::{Waiting, WaitingBounds};
 
@@ -174,6 +176,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// Where topics are kept.
     fn topics(&self) -> &dyn Topics;
+
+    /// What the memory model costs, and its answers that could not be used.
+    fn ledger(&self) -> &dyn Ledger;
 
     /// Counts what a user has.
     fn stats(&self, scope: &Scope) -> StoreFuture<'_, Stats>;

@@ -124,6 +124,7 @@ impl Run {
             session: Some(self.session),
             tokens_max: composed.recall_tokens_max,
             shown: std::mem::take(&mut composed.shown),
+            shown_ranges: std::mem::take(&mut composed.shown_ranges),
             ..Ask::default()
         };
         let chosen = answered.map(|answered| &answered.chosen);
@@ -311,7 +312,7 @@ impl Run {
 /// How much the model is shown.
 fn shown(composed: &Composed, reminded: &Reminded) -> Shown {
     let Reminded { recalled, took, .. } = reminded;
-    let items = composed.messages_in_context + recalled.reminders.len();
+    let items = composed.messages_in_context + recalled.items();
     Shown { items, tokens: recalled.tokens, recall_time: *took }
 }
 

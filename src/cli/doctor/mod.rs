@@ -1,10 +1,11 @@
 //! `recalld doctor`: what is well, what is not, and what to do about it.
 //!
 //! Reading order: the checks' shape here, `here` (this machine and its file), `there` (servers: ours and
-//! the model's), `jobs` (work in the background).
+//! the model's), `jobs` (work in the background), `memory` (who summarises there).
 
 mod here;
 mod jobs;
+mod memory;
 mod there;
 
 use std::process::ExitCode;
@@ -88,6 +89,7 @@ async fn examine(common: &Common) -> Vec<Check> {
     checks.extend(server);
     checks.push(there::model(settings, running).await);
     checks.push(there::embedder(settings, running).await);
+    checks.push(memory::model(settings, running).await);
     checks.extend([here::key(settings), here::users(settings), here::clock(&data)]);
     checks
 }
