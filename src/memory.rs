@@ -3,6 +3,10 @@
 //! [`Memory`] holds the parts and the settings. What can be done with it is written where it belongs:
 //! `turn` (answering), `review` (looking, adding, deleting), `lifecycle` (what time does).
 
+mod clarifications;
+
+pub use clarifications::{ClarificationDesk, ClarificationSettings, HeldClarification};
+
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -78,6 +82,8 @@ pub struct MemorySettings {
     pub ttl: Ttl,
     /// Topics of a user that are kept however faded.
     pub topics_max: usize,
+    /// How long clarifications wait for an answer, and how many.
+    pub clarifications: ClarificationSettings,
     /// Turns removed in one transaction.
     pub cleanup_batch: usize,
     /// How recall behaves.
@@ -140,6 +146,7 @@ impl Default for MemorySettings {
             metadata_bytes_max: 16_384,
             ttl: Ttl::NEVER,
             topics_max: TOPICS_MAX,
+            clarifications: ClarificationSettings::default(),
             cleanup_batch: 1_000,
             recall: RecallSettings::default(),
             episodes: EpisodeSettings::default(),
@@ -158,6 +165,8 @@ pub struct Memory {
     pub(crate) recall: Arc<Recall>,
     /// What finds the topic that a message belongs to.
     pub(crate) topics: Arc<TopicDesk>,
+    /// Questions that wait for a choice. Nothing of it is ever written.
+    pub(crate) clarifications: Arc<ClarificationDesk>,
     /// A place for each turn under way; closing waits until all are free.
     pub(crate) running: Arc<Semaphore>,
     /// Whether the memory model is left alone for a while.
@@ -193,11 +202,13 @@ impl Memory {
         let running = Arc::new(Semaphore::new(TURNS_MAX as usize));
         let recall = Arc::new(Recall::new(recall_parts(&parts), settings.recall.clone()));
         let topics = Arc::new(TopicDesk::new(Arc::clone(&parts.store), Arc::clone(&parts.embedder)));
+        let clarifications = Arc::new(ClarificationDesk::new(settings.clarifications, Arc::clone(&parts.clock)));
         Self {
             parts: Arc::new(parts),
             settings: Arc::new(settings),
             recall,
             topics,
+            clarifications,
             running,
             resting: Arc::default(),
             locks: Arc::default(),

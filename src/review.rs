@@ -1,13 +1,16 @@
-//! What a person sees, adds and removes: conversations here, topics in `topics`.
+//! What a person sees, adds and removes: conversations here, topics in `topics`, open questions in `clarifications`.
 
+mod clarifications;
 mod topics;
 
+pub use clarifications::OpenClarification;
 pub use topics::{FoundTopic, TopicContext, TopicMessage, TopicView};
 
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 use tracing::warn;
 
+use crate::clarify::ClarificationError;
 use crate::id::{MessageId, SessionId, TopicId, TurnId};
 use crate::memory::Memory;
 use crate::message::{Message, Role};
@@ -31,6 +34,12 @@ pub enum ReviewError {
     /// No such topic, or somebody else's.
     #[error("there is no topic `{0}`")]
     UnknownTopic(TopicId),
+    /// Nothing is open in this session, or it is somebody else's.
+    #[error("no clarification is open in session `{0}`; they last for a few minutes (`clarification_ttl`)")]
+    UnknownClarification(SessionId),
+    /// It is no clarification.
+    #[error(transparent)]
+    Clarification(#[from] ClarificationError),
     /// Too many tags.
     #[error("{count} tags, at most {tags_max} are allowed")]
     TooManyTags {

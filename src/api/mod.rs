@@ -123,6 +123,8 @@ fn doors() -> OpenApiRouter<App> {
         .routes(routes!(rest::topics::messages))
         .routes(routes!(rest::topics::context))
         .routes(routes!(rest::topics::feedback))
+        .routes(routes!(rest::clarifications::list, rest::clarifications::ask))
+        .routes(routes!(rest::clarifications::show, rest::clarifications::drop))
         .routes(routes!(rest::cleanup::run))
         .routes(routes!(rest::stats::show))
         .routes(routes!(openai::chat_completions))

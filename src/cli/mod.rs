@@ -22,6 +22,7 @@ mod upstream;
 mod ask;
 mod bench;
 mod chat;
+mod clarifications;
 mod cleanup;
 mod completions;
 mod config;
@@ -107,6 +108,8 @@ enum Command {
     Sessions(sessions::SessionsCommand),
     /// Look at what conversations are about, find topics, name and tag them.
     Topics(topics::TopicsArgs),
+    /// Look at questions that wait for a choice, ask one, let one go.
+    Clarifications(clarifications::ClarificationsArgs),
     /// Remove what is older than its time to live, now.
     Cleanup,
     /// Summarise what has left the window, now; or everything anew.
@@ -179,6 +182,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Recall(args)) => recall::recall(common, args),
         Some(Command::Sessions(command)) => sessions::sessions(common, command),
         Some(Command::Topics(args)) => topics::topics(common, args),
+        Some(Command::Clarifications(args)) => clarifications::clarifications(common, args),
         Some(Command::Cleanup) => cleanup::cleanup(common),
         Some(Command::Digest(args)) => digest::digest(common, args),
         Some(Command::Doctor(args)) => doctor::doctor(common, args),

@@ -17,7 +17,7 @@ use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 
 use crate::episode::{EpisodeSettings, Window};
-use crate::memory::{AskingSettings, InjectInto, MemorySettings, WindowAs};
+use crate::memory::{AskingSettings, ClarificationSettings, InjectInto, MemorySettings, WindowAs};
 use crate::period::{Period, Ttl};
 use crate::recall::{Profile, RecallSettings, when};
 use crate::store::WaitingBounds;
@@ -97,6 +97,10 @@ pub struct Settings {
     pub topics_max: usize,
     pub topic_messages: usize,
     pub topic_keep: usize,
+
+    pub clarification_ttl: Period,
+    pub clarifications_max: usize,
+    pub clarifications_tenant_max: usize,
 
     pub ttl: Ttl,
     pub cleanup_every: Period,
@@ -235,6 +239,9 @@ impl Default for Settings {
             topics_max: memory.topics_max,
             topic_messages: memory.episodes.topic.at - 1,
             topic_keep: memory.episodes.topic.keep,
+            clarification_ttl: Period::seconds(memory.clarifications.ttl.as_secs()),
+            clarifications_max: memory.clarifications.held_max,
+            clarifications_tenant_max: memory.clarifications.tenant_max,
             ttl: memory.ttl,
             cleanup_every: Period::hours(6),
             cleanup_batch: memory.cleanup_batch,
@@ -304,6 +311,7 @@ impl Settings {
             metadata_bytes_max: self.metadata_bytes_max,
             ttl: self.ttl,
             topics_max: self.topics_max,
+            clarifications: self.clarifications(),
             cleanup_batch: self.cleanup_batch,
             recall: self.recall(),
             episodes: self.episodes(),
@@ -313,6 +321,15 @@ impl Settings {
                 idle: self.memory_idle.duration(),
             },
             zone: when::zone(&self.time_zone).unwrap_or(TimeZone::UTC),
+        }
+    }
+
+    /// How long clarifications wait, and how many.
+    fn clarifications(&self) -> ClarificationSettings {
+        ClarificationSettings {
+            ttl: self.clarification_ttl.duration(),
+            held_max: self.clarifications_max,
+            tenant_max: self.clarifications_tenant_max,
         }
     }
 
@@ -358,7 +375,7 @@ impl Settings {
 
     /// What is wrong with the settings as a whole, with what to do about it.
     pub fn check(&self) -> Result<(), String> {
-        let bounds: [(&str, usize, std::ops::RangeInclusive<usize>); 20] = [
+        let bounds: [(&str, usize, std::ops::RangeInclusive<usize>); 22] = [
             ("context_messages", self.context_messages, 0..=1_000),
             ("recall_tokens", self.recall_tokens, 0..=100_000),
             ("recall_episodes", self.recall_episodes, 0..=20),
@@ -373,6 +390,8 @@ impl Settings {
             ("topics_max", self.topics_max, 1..=200),
             ("topic_messages", self.topic_messages, 0..=1_000),
             ("memory_model_tokens_max", self.memory_model_tokens_max, 2_048..=100_000_000),
+            ("clarifications_max", self.clarifications_max, 1..=1_000_000),
+            ("clarifications_tenant_max", self.clarifications_tenant_max, 1..=1_000_000),
             ("cleanup_batch", self.cleanup_batch, 1..=100_000),
             ("query_chars_max", self.query_chars_max, 1..=10_000_000),
             ("answer_chars_max", self.answer_chars_max, 1..=10_000_000),
@@ -384,6 +403,9 @@ impl Settings {
             if !allowed.contains(&value) {
                 return Err(format!("`{name}` is {value}, it must be from {} to {}", allowed.start(), allowed.end()));
             }
+        }
+        if self.clarification_ttl > Period::hours(24) {
+            return Err("`clarification_ttl` is over 24h; what was asked so long ago is no open question".into());
         }
         if when::zone(&self.time_zone).is_none() {
             return Err(format!(

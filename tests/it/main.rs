@@ -9,6 +9,7 @@
 mod any_conversation;
 mod bad_input;
 mod chat;
+mod clarifications;
 mod connections;
 mod digest;
 mod digest_kills;
