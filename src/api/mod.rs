@@ -35,7 +35,7 @@ use self::measure::Measures;
 use crate::config::{Aliases, Passthrough, Settings};
 use crate::lifecycle::ClockWatch;
 use crate::memory::Memory;
-use crate::turn::proxy::Mode;
+use crate::mode::Mode;
 
 /// What the doors need.
 #[derive(Clone)]

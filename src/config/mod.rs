@@ -21,7 +21,7 @@ use crate::memory::{InjectInto, MemorySettings, WindowAs};
 use crate::period::{Period, Ttl};
 use crate::recall::{Profile, RecallSettings, when};
 use crate::store::WaitingBounds;
-use crate::turn::proxy::Mode;
+use crate::mode::Mode;
 
 /// The commented file with every setting and its default; a test keeps it in step.
 pub const SAMPLE: &str = include_str!("../../recalld.sample.toml");

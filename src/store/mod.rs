@@ -15,6 +15,7 @@ mod job;
 mod page;
 mod recall;
 pub mod sqlite;
+mod tenants;
 mod topics;
 mod waiting;
 
@@ -27,6 +28,7 @@ pub use recall::{
     TRACE_BYTES_MAX, Todo,
 };
 pub use sqlite::{Inspection, Sqlite};
+pub use tenants::{Erased, KEYS_MAX, Register, TENANTS_MAX, Tenants};
 pub use topics::{
     DerivedTopic, KeptTopic, Moment, PlacedTurn, SketchedTopic, TOPICS_PLACED_MAX, TopicMerge, TopicOutline,
     TopicPatch, Topics, WhichTopics,
@@ -174,6 +176,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// Where topics are kept.
     fn topics(&self) -> &dyn Topics;
+
+    /// Tenants and the keys that open the doors.
+    fn tenants(&self) -> &dyn Tenants;
 
     /// Counts what a user has.
     fn stats(&self, scope: &Scope) -> StoreFuture<'_, Stats>;

@@ -24,7 +24,8 @@ use recalld::review::{PastTurn, ReviewError};
 use recalld::scope::{Scope, Tenant, User};
 use recalld::session::{AddedMessage, ClientIds, SessionSeed, Turn};
 use recalld::store::{Store, Todo};
-use recalld::turn::proxy::{Mode, ProxyRequest};
+use recalld::mode::Mode;
+use recalld::turn::proxy::ProxyRequest;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 

@@ -18,7 +18,7 @@ use crate::api::error::ApiError;
 use crate::clock::Clock;
 use crate::id::SessionId;
 use crate::scope::{Scope, Tenant, check_id};
-use crate::turn::proxy::Mode;
+use crate::mode::Mode;
 
 const TASK_HEADER: HeaderName = HeaderName::from_static("x-recalld-task");
 const MODE_HEADER: HeaderName = HeaderName::from_static("x-recalld-mode");

@@ -28,7 +28,8 @@ use super::headers::{STATUS_HEADER, TURN_HEADER, shown_headers, timing_header};
 use super::identity::SESSION_HEADER;
 use crate::model::relay::{Passed, onward};
 use crate::turn::Health;
-use crate::turn::proxy::{Head, Mode, ProxiedTurn};
+use crate::mode::Mode;
+use crate::turn::proxy::{Head, ProxiedTurn};
 
 /// Any chat completion request; fields nobody knows pass through.
 #[derive(Debug, ToSchema)]

@@ -13,7 +13,8 @@ use crate::model::relay::{Passed, onward};
 use crate::period::{Period, Ttl};
 use crate::scope::Scope;
 use crate::session::{ClientIds, RequestShape, SessionKind, SessionSeed, recognise_task};
-use crate::turn::proxy::{Mode, ProxyRequest};
+use crate::mode::Mode;
+use crate::turn::proxy::ProxyRequest;
 
 /// Fields with which a client could send our upstream's key elsewhere.
 const REFUSED_FIELDS: [&str; 4] = ["api_base", "base_url", "api_key", "api_version"];

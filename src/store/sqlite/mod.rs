@@ -2,8 +2,8 @@
 //!
 //! Reading order: `schema.sql` and those after it, `connect` (opening a file), `writer` (group commit),
 //! `readers`, `row` (a turn as a row), then the statements: `session`, `turn`, `expire`, `recall`, `job`, `episode`,
-//! `topic` (which turn belongs to which), `topics` (what is kept of them), `archive` (text in blocks). `changes`
-//! tells what the writer touched, `inspect` looks at a file from outside.
+//! `topic` (which turn belongs to which), `topics` (what is kept of them), `archive` (text in blocks), `tenants` and `seal`
+//! (who may come in). `changes` tells what the writer touched, `inspect` looks at a file from outside.
 
 mod archive;
 mod changes;
@@ -19,7 +19,9 @@ mod readers;
 mod recall;
 mod revision;
 mod row;
+mod seal;
 mod session;
+mod tenants;
 mod topic;
 mod topics;
 mod trace;
@@ -43,7 +45,8 @@ use self::writer::Writer;
 use super::archive::{Archive, ArchiveSize, Moved, Packed};
 use super::{
     ChangeMark, Changes, DerivedRow, DueTurn, Episodes, Expired, Expiry, HistoryMatch, Jobs, Kept, Opened, Page,
-    PageRequest, RecallCursor, RecallPage, Recent, Revised, Stats, Store, StoreError, StoreFuture, Todo, Topics, Trail,
+    PageRequest, RecallCursor, RecallPage, Recent, Revised, Stats, Store, StoreError, StoreFuture, Tenants, Todo, Topics,
+    Trail,
 };
 use crate::clock::Clock;
 use crate::episode::EpisodeSettings;
@@ -426,6 +429,10 @@ impl Store for Sqlite {
     }
 
     fn topics(&self) -> &dyn Topics {
+        self
+    }
+
+    fn tenants(&self) -> &dyn Tenants {
         self
     }
 

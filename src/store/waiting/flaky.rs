@@ -223,6 +223,10 @@ impl Store for Flaky {
         self.inner.topics()
     }
 
+    fn tenants(&self) -> &dyn Tenants {
+        self.inner.tenants()
+    }
+
     fn stats(&self, scope: &Scope) -> StoreFuture<'_, Stats> {
         self.inner.stats(scope)
     }
