@@ -226,7 +226,7 @@ mod tests {
         refused("", &[("RECALLD_CONTEXT_MESSAGES", "many")], "RECALLD_CONTEXT_MESSAGES");
         refused("", &[("RECALLD_LISTE", "x")], "did you mean `listen`?");
         refused("context_messages = -1", &[], "context_messages");
-        refused("listen = \"0.0.0.0:7077\"", &[], "no `api_key` is set");
+        refused("client_address_header = \"no good\"", &[], "cannot be a header");
         refused("api_key = \"short\"", &[], "shorter than 16");
         refused("time_zone = \"Mars/Olympus\"", &[], "such as Europe/Amsterdam");
         refused("recall_profile = \"robots\"", &[], "recall_profile");

@@ -220,9 +220,8 @@ mod tests {
     #[test]
     fn who_used_least_is_forgotten_first() {
         let buckets = Buckets::new(2);
-        let take = |who: &'static str, now| {
-            buckets.with(&who, Rate::a_minute(10), ms(now), |bucket| bucket.take(ms(now)))
-        };
+        let take =
+            |who: &'static str, now| buckets.with(&who, Rate::a_minute(10), ms(now), |bucket| bucket.take(ms(now)));
         (0..10).for_each(|_| assert!(take("greedy", 0).is_ok()));
         assert!(take("modest", 0).is_ok());
         assert!(take("new", 0).is_ok());

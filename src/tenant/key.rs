@@ -207,7 +207,9 @@ pub enum KeyError {
     #[error("a key without rights opens nothing; give it some of read, write, erase, files, admin")]
     NoRights,
     /// It would manage what others own.
-    #[error("the right `admin` concerns every tenant, so its key cannot be bound to one; leave the tenant or the right out")]
+    #[error(
+        "the right `admin` concerns every tenant, so its key cannot be bound to one; leave the tenant or the right out"
+    )]
     BoundAdmin,
     /// A user is somebody of some tenant.
     #[error("a key that is bound to a user must be bound to the user's tenant as well")]
@@ -357,7 +359,8 @@ mod tests {
         let seal = Seal::new(b"ours");
         assert!(seal.fits(&text, &key.sealed));
         assert!(!Seal::new(b"theirs").fits(&text, &key.sealed));
-        for other in [&text[..text.len() - 1], &format!("{text}0"), &text.to_uppercase(), &text.replace("0909", "0908")] {
+        for other in [&text[..text.len() - 1], &format!("{text}0"), &text.to_uppercase(), &text.replace("0909", "0908")]
+        {
             assert!(!seal.fits(other, &key.sealed), "{other}");
         }
         assert!(!format!("{:?}", NewKey { key, text: text.clone() }).contains(&text));

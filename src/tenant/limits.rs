@@ -80,10 +80,9 @@ impl fmt::Display for OverLimit {
                 "tenant `{tenant}` may have {most} sessions; go on in one there is, delete some, or raise `sessions_max`"
             ),
             Limit::Turns => write!(f, "tenant `{tenant}` may have {most} turns; delete sessions, or raise `turns_max`"),
-            Limit::Bytes => write!(
-                f,
-                "tenant `{tenant}` may store {most} bytes; delete sessions, or raise `storage_bytes_max`"
-            ),
+            Limit::Bytes => {
+                write!(f, "tenant `{tenant}` may store {most} bytes; delete sessions, or raise `storage_bytes_max`")
+            }
         }
     }
 }
@@ -103,13 +102,13 @@ impl Limits {
         (self.sessions_max, self.turns_max, self.storage_bytes_max) != (0, 0, 0)
     }
 
-    /// The first limit that another turn would break; `begins` says whether it begins a session.
-    pub fn broken_by_a_turn(&self, used: Usage, begins: bool) -> Option<(Limit, u64)> {
-        let over = |most: u64, used: u64| most != 0 && used >= most;
+    /// The first limit that so many more turns would break; `begins` says whether they begin a session.
+    pub fn broken_by(&self, used: Usage, begins: bool, turns: u64) -> Option<(Limit, u64)> {
+        let over = |most: u64, used: u64| most != 0 && used > most;
         [
-            (Limit::Sessions, self.sessions_max, begins && over(self.sessions_max, used.sessions)),
-            (Limit::Turns, self.turns_max, over(self.turns_max, used.turns)),
-            (Limit::Bytes, self.storage_bytes_max, over(self.storage_bytes_max, used.bytes)),
+            (Limit::Sessions, self.sessions_max, begins && over(self.sessions_max, used.sessions + 1)),
+            (Limit::Turns, self.turns_max, over(self.turns_max, used.turns + turns)),
+            (Limit::Bytes, self.storage_bytes_max, over(self.storage_bytes_max, used.bytes + turns)),
         ]
         .into_iter()
         .find_map(|(limit, most, broken)| broken.then_some((limit, most)))
@@ -123,7 +122,7 @@ mod tests {
     #[track_caller]
     fn check(limits: Limits, used: (u64, u64, u64), begins: bool, expected: Option<Limit>) {
         let (sessions, turns, bytes) = used;
-        let found = limits.broken_by_a_turn(Usage { sessions, turns, bytes }, begins);
+        let found = limits.broken_by(Usage { sessions, turns, bytes }, begins, 1);
         assert_eq!(found.map(|(limit, _)| limit), expected, "{used:?}");
     }
 

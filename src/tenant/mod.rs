@@ -14,9 +14,7 @@ mod limits;
 mod settings;
 
 pub use bucket::{Bucket, Buckets, Rate};
-pub use key::{
-    KEY_NAME_CHARS_MAX, Key, KeyDraft, KeyError, KeyId, KeyState, NewKey, Right, Rights, Seal, parse_key,
-};
+pub use key::{KEY_NAME_CHARS_MAX, Key, KeyDraft, KeyError, KeyId, KeyState, NewKey, Right, Rights, Seal, parse_key};
 pub use limits::{Limit, Limits, OverLimit, Usage};
 pub use settings::{SettingsError, TenantSettings};
 

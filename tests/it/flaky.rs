@@ -15,7 +15,8 @@ use recalld::store::{
     Trail,
 };
 use recalld::store::{
-    Expired, Expiry, Kept, Opened, Page, PageRequest, Recent, Sqlite, Stats, Store, StoreError, StoreFuture, Tenants, Topics,
+    Expired, Expiry, Kept, Opened, Page, PageRequest, Recent, Sqlite, Stats, Store, StoreError, StoreFuture, Tenants,
+    Topics,
 };
 
 /// SQLite, or whatever error it was told to fail with.

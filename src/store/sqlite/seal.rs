@@ -23,7 +23,8 @@ pub(super) fn seal(data: &Path, fresh: [u8; 32]) -> Result<Seal, StoreError> {
         read => read.map_err(cannot)?,
     };
     if secret.len() < fresh.len() {
-        let reason = "it is too short to be the secret of our keys; put the right one back, or remove it and make new keys";
+        let reason =
+            "it is too short to be the secret of our keys; put the right one back, or remove it and make new keys";
         return Err(StoreError::NotOurs { path, reason: reason.into() });
     }
     Ok(Seal::new(&secret))

@@ -100,7 +100,7 @@ impl Memory {
     pub async fn proxy(&self, scope: &Scope, request: ProxyRequest) -> Result<ProxiedTurn, TurnError> {
         let (sender, body) = mpsc::channel(PIECES_MAX);
         let (head_sender, head) = oneshot::channel();
-        let run = run::Run::new(self.clone(), scope.clone(), sender);
+        let run = run::Run::new(self.of(scope.tenant()), scope.clone(), sender);
         tokio::spawn(run.go(request, head_sender));
         let head = head.await.map_err(|_| TurnError::Stopping)??;
         Ok(ProxiedTurn { head, body })

@@ -93,6 +93,9 @@ impl Run {
         let (laid, reminded) = self.lay_out(request, &asked, &found, &alignment, &shift).await;
         let trace = self.memory.trace(&asked.open[0].text, &reminded);
         let noted = Noted { trace, topic: reminded.topic };
+        if request.mode.records() {
+            self.admit(&asked, &found, &alignment).await?;
+        }
         let write = match request.mode.records() {
             true => self.to_write(request, asked, found, &alignment, shift, &laid),
             false => Write::Nothing,
@@ -266,6 +269,14 @@ impl Run {
             items: injected["items"].as_u64().unwrap_or(0) as usize,
             tokens: injected["tokens"].as_u64().unwrap_or(0) as usize,
         }
+    }
+
+    /// Whether the tenant may have what is to be written: another try at an answer, or the results of tools, are nothing new.
+    async fn admit(&self, asked: &Asked, found: &Found, alignment: &Alignment) -> Result<(), TurnError> {
+        let Step::Append { import, .. } = alignment.step else { return Ok(()) };
+        let turns = 1 + asked.exchanges.len().saturating_sub(import) as u64;
+        self.memory.tenants.admit_turns(self.scope.tenant(), found.held.turns.is_empty(), turns).await?;
+        Ok(())
     }
 
     fn to_write(
