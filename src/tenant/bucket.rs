@@ -74,10 +74,10 @@ impl Bucket {
         if self.level > 0.0 { Ok(()) } else { Err(self.rate.time_for(1.0 - self.level)) }
     }
 
-    /// Takes what was used already, however much that was.
+    /// Takes what was used already, however much that was. A debt is never more than a whole bucket.
     pub fn charge(&mut self, amount: u64, now: Duration) {
         self.fill(now);
-        self.level -= amount as f64;
+        self.level = (self.level - amount as f64).max(-self.rate.bound());
     }
 
     /// Follows a rate that somebody changed.
@@ -197,6 +197,8 @@ mod tests {
         bucket.charge(86_400 + 99, ms(0));
         assert_eq!(bucket.any(ms(0)), Err(ms(100_000)));
         assert_eq!(bucket.any(ms(100_000)), Ok(()));
+        bucket.charge(u64::MAX, ms(100_000));
+        assert_eq!(bucket.any(ms(100_000)), Err(ms(86_401_000)), "a day later all is forgiven");
     }
 
     #[test]
