@@ -1,17 +1,23 @@
-//! What a person sees, adds and removes: conversations here, topics in `topics`, tenants and keys in `tenants`.
+//! What a person sees, adds and removes: conversations here, topics in `topics`, open questions in `clarifications`, tenants and
+//! keys in `tenants`.
 
+mod clarifications;
 mod tenants;
 mod topics;
 
+pub use clarifications::OpenClarification;
 pub use tenants::TenantError;
 pub use topics::{FoundTopic, TopicContext, TopicMessage, TopicView};
 
 use jiff::Timestamp;
 use serde_json::{Map, Value};
+use tracing::warn;
 
+use crate::clarify::ClarificationError;
 use crate::id::{MessageId, SessionId, TopicId, TurnId};
 use crate::memory::Memory;
 use crate::message::{Message, Role};
+use crate::recall::Aside;
 use crate::scope::Scope;
 use crate::session::{
     AddedMessage, DoesNotFit, Revision, Session, SessionPatch, SessionSeed, TURN_MESSAGES_MAX, TextError, Turn,
@@ -32,6 +38,12 @@ pub enum ReviewError {
     /// No such topic, or somebody else's.
     #[error("there is no topic `{0}`")]
     UnknownTopic(TopicId),
+    /// Nothing is open in this session, or it is somebody else's.
+    #[error("no clarification is open in session `{0}`; they last for a few minutes (`clarification_ttl`)")]
+    UnknownClarification(SessionId),
+    /// It is no clarification.
+    #[error(transparent)]
+    Clarification(#[from] ClarificationError),
     /// Too many tags.
     #[error("{count} tags, at most {tags_max} are allowed")]
     TooManyTags {
@@ -111,6 +123,8 @@ pub struct ContextView {
     pub messages_in_context: usize,
     /// The same as text.
     pub text: String,
+    /// What is told of the turns before them, oldest first.
+    pub summaries: Vec<Aside>,
 }
 
 /// Longest name of a speaker, in characters.
@@ -298,7 +312,15 @@ impl Memory {
         let fixed = [template.system(None), query.unwrap_or_default().to_owned()];
         let shown = window(&recent.turns, settings.context_messages);
         let fitted = fit(shown, &[&fixed[0], &fixed[1]], limit)?;
+        let is_whole = |turn: &&Turn| fitted.messages.iter().any(|message| std::ptr::eq(*message, turn.question()));
+        let shown_from = recent.turns.iter().filter(is_whole).map(|turn| turn.number).min();
+        let summaries = self.recall.told_of(scope, id, shown_from).await;
+        let summaries = summaries.inspect_err(|error| {
+            warn!(session.id = %id, error = %error,
+            "What is told of session `{id}` cannot be read: {error}")
+        });
         Ok(ContextView {
+            summaries: summaries.unwrap_or_default(),
             language: template.language.clone(),
             messages_in_context: fitted.messages_in_context(),
             text: template.conversation(&fitted.messages),

@@ -10,6 +10,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::identity::SESSION_HEADER;
+use crate::clarify::ClarificationError;
 use crate::id::SessionId;
 use crate::model::ModelError;
 use crate::recall::RecallError;
@@ -248,6 +249,16 @@ impl From<ReviewError> for ApiError {
             ReviewError::UnknownTurn(_) => Self::new(StatusCode::NOT_FOUND, "unknown_turn", "Turn not found", detail),
             ReviewError::UnknownTopic(_) => {
                 Self::new(StatusCode::NOT_FOUND, "unknown_topic", "Topic not found", detail)
+            }
+            ReviewError::UnknownClarification(_) => {
+                Self::new(StatusCode::NOT_FOUND, "unknown_clarification", "Clarification not found", detail)
+            }
+            ReviewError::Clarification(ClarificationError::Text { ref reason, .. }) => {
+                let (status, code) = text_code(reason);
+                Self::new(status, code, "Invalid text", detail)
+            }
+            ReviewError::Clarification(_) => {
+                Self::bad_request("invalid_clarification", "Invalid clarification", detail)
             }
             ReviewError::TooManyTags { .. } => Self::bad_request("too_many_tags", "Too many tags", detail),
             ReviewError::Text { reason, .. } => {

@@ -2,7 +2,7 @@
 //! server runs, in process when none does. So there is one way in, and it is the tested one.
 //!
 //! Reading order: the commands here, `engine` (a memory from settings), `upstream` (which model
-//! answers), `embedder` (who makes vectors), `client` (the doors from the other side), `output` and `failure` (what is said), then a file
+//! answers), `embedder` (who makes vectors), `memory_model` (who summarises), `client` (the doors from the other side), `output` and `failure` (what is said), then a file
 //! for each command.
 
 // Parts that commands share.
@@ -12,6 +12,7 @@ mod engine;
 mod failure;
 mod lines;
 mod logging;
+mod memory_model;
 mod output;
 mod question;
 mod table;
@@ -21,6 +22,7 @@ mod upstream;
 mod ask;
 mod bench;
 mod chat;
+mod clarifications;
 mod cleanup;
 mod completions;
 mod config;
@@ -85,6 +87,15 @@ struct Common {
     /// The model to ask for.
     #[arg(long, global = true, value_name = "NAME")]
     model: Option<String>,
+    /// Who summarises in the background: a base URL ending in /v1 [default: the built-in summariser].
+    #[arg(long, global = true, value_name = "URL")]
+    memory_url: Option<String>,
+    /// The environment variable that holds its key.
+    #[arg(long, global = true, value_name = "NAME")]
+    memory_key_env: Option<String>,
+    /// The model to ask for there.
+    #[arg(long, global = true, value_name = "NAME")]
+    memory_model: Option<String>,
     /// Answer in JSON, for scripts.
     #[arg(long, global = true)]
     json: bool,
@@ -111,6 +122,8 @@ enum Command {
     /// Make keys that open the doors, and end them.
     #[command(subcommand)]
     Keys(keys::KeysCommand),
+    /// Look at questions that wait for a choice, ask one, let one go.
+    Clarifications(clarifications::ClarificationsArgs),
     /// Remove what is older than its time to live, now.
     Cleanup,
     /// Summarise what has left the window, now; or everything anew.
@@ -140,6 +153,9 @@ impl Common {
             ("upstream", self.upstream.clone()),
             ("upstream_key_env", self.upstream_key_env.clone()),
             ("model", self.model.clone()),
+            ("memory_url", self.memory_url.clone()),
+            ("memory_key_env", self.memory_key_env.clone()),
+            ("memory_model", self.memory_model.clone()),
         ]
         .into_iter()
         .chain(more)
@@ -182,6 +198,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Topics(args)) => topics::topics(common, args),
         Some(Command::Tenants(command)) => tenants::tenants(common, command),
         Some(Command::Keys(command)) => keys::keys(common, command),
+        Some(Command::Clarifications(args)) => clarifications::clarifications(common, args),
         Some(Command::Cleanup) => cleanup::cleanup(common),
         Some(Command::Digest(args)) => digest::digest(common, args),
         Some(Command::Doctor(args)) => doctor::doctor(common, args),

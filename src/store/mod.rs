@@ -12,6 +12,7 @@ mod check;
 pub mod conformance;
 mod episode;
 mod job;
+mod ledger;
 mod page;
 mod recall;
 pub mod sqlite;
@@ -20,8 +21,9 @@ mod topics;
 mod waiting;
 
 pub use archive::Archive;
-pub use episode::{Consolidation, Episodes, Limits, Progress, ReadRange, Stretch, Wanted};
+pub use episode::{Consolidation, DueEpisode, EpisodeChanges, Episodes, Limits, Progress, ReadRange, Stretch, Wanted};
 pub use job::{Claim, Effect, Finished, JobCounts, Jobs};
+pub use ledger::{DaySpent, Ledger, UNUSED_ANSWERS_MAX, UnusedAnswer};
 pub use page::{Page, PageRequest};
 pub use recall::{
     ChangeMark, Changes, DerivedRow, DueTurn, RecallCursor, RecallEntry, RecallKept, RecallPage, Stamp,
@@ -31,7 +33,7 @@ pub use sqlite::{Inspection, Sqlite};
 pub use tenants::{Erased, KEYS_MAX, Register, TENANTS_MAX, Tenants};
 pub use topics::{
     DerivedTopic, KeptTopic, Moment, PlacedTurn, SketchedTopic, TOPICS_PLACED_MAX, TopicMerge, TopicOutline,
-    TopicPatch, Topics, WhichTopics,
+    TopicPatch, TopicTold, Topics, Untold, UntoldTurn, WhichTopics,
 };
 pub use waiting::{Waiting, WaitingBounds};
 
@@ -179,6 +181,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// Tenants and the keys that open the doors.
     fn tenants(&self) -> &dyn Tenants;
+
+    /// What the memory model costs, and its answers that could not be used.
+    fn ledger(&self) -> &dyn Ledger;
 
     /// Counts what a user has.
     fn stats(&self, scope: &Scope) -> StoreFuture<'_, Stats>;

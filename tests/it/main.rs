@@ -9,6 +9,7 @@
 mod any_conversation;
 mod bad_input;
 mod chat;
+mod clarifications;
 mod connections;
 mod digest;
 mod digest_kills;
@@ -18,7 +19,10 @@ mod history;
 mod house;
 mod identity;
 mod keys;
+mod layers;
 mod lifecycle;
+mod memory_model;
+mod memory_server;
 mod openai;
 mod openai_settings;
 mod openapi;

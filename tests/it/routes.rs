@@ -114,6 +114,12 @@ impl Scene {
                 let name = Uuid::new_v4().to_string();
                 admin(&self.house, "POST", "/api/v1/tenants", json!({ "name": name })).await["name"].clone()
             }
+            "clarifications" => {
+                let session = self.said().await["session_id"].clone();
+                let body = json!({ "session_id": session, "question": "Which one?", "options": ["red", "blue"] });
+                admin(&self.house, "POST", "/api/v1/clarifications", body).await;
+                session
+            }
             "keys" => admin(&self.house, "POST", "/api/v1/keys", json!({ "rights": ["read"] })).await["id"].clone(),
             _ => json!(Uuid::new_v4().to_string()),
         };

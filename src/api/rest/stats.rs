@@ -10,8 +10,9 @@ use crate::api::App;
 use crate::api::access::Visitor;
 use crate::api::error::ApiError;
 use crate::api::params::Params;
+use crate::memory::AskingSettings;
 use crate::scope::User;
-use crate::store::{JobCounts, Stats};
+use crate::store::{DaySpent, JobCounts, Stats};
 use crate::tenant::Right;
 
 /// Counts of a user, and of the server.
@@ -38,8 +39,36 @@ pub(in crate::api) struct StatsView {
     jobs_last_error: Option<String>,
     /// Who answers.
     model: String,
+    /// Who summarises in the background.
+    memory_model: String,
+    /// What that cost the tenant today, in UTC.
+    memory_today: MemoryToday,
     version: &'static str,
     uptime_seconds: u64,
+}
+
+/// What the memory model cost a tenant today; all zeroes while the built-in summarises.
+#[derive(Debug, Serialize, ToSchema)]
+pub(in crate::api) struct MemoryToday {
+    calls: u64,
+    tokens: u64,
+    /// Tasks that came to nothing, and how the last of them did: `busy`, `timeout`, `garbage`, …
+    failures: u64,
+    last_failure: Option<String>,
+    /// What the built-in did in its place, and how much of that because a bound was reached.
+    fallbacks: u64,
+    capped: u64,
+    /// The bounds of a day; 0 is none.
+    calls_max: u64,
+    tokens_max: u64,
+}
+
+impl MemoryToday {
+    fn of(spent: DaySpent, bounds: AskingSettings) -> Self {
+        let DaySpent { calls, tokens, failures, fallbacks, capped, last_failure } = spent;
+        let (calls_max, tokens_max) = (bounds.calls_per_day, bounds.tokens_per_day);
+        Self { calls, tokens, failures, last_failure, fallbacks, capped, calls_max, tokens_max }
+    }
 }
 
 /// Counts of a user, and of the server.
@@ -53,9 +82,13 @@ pub(in crate::api) async fn show(
     let scope = app.scope(&visitor, Some(named), None);
     // A key that speaks for nobody has nothing of its own to count.
     let scope = if visitor.access.trust_identity { Some(scope?) } else { scope.ok() };
-    let (stats, own) = match &scope {
-        Some(scope) => (app.memory.stats(scope).await?, app.memory.job_counts(Some(scope)).await?),
-        None => (Stats::default(), JobCounts::default()),
+    let (stats, own, spent) = match &scope {
+        Some(scope) => (
+            app.memory.stats(scope).await?,
+            app.memory.job_counts(Some(scope)).await?,
+            app.memory.spent_today(scope).await?,
+        ),
+        None => (Stats::default(), JobCounts::default(), DaySpent::default()),
     };
     let jobs = app.memory.job_counts(None).await?;
     let meters = app.memory.meters();
@@ -73,6 +106,8 @@ pub(in crate::api) async fn show(
         jobs_dead: of_all(jobs.dead),
         jobs_last_error: own.last_error,
         model: app.memory.of(&visitor.access.tenant).model_name().to_owned(),
+        memory_model: app.memory.summariser_name().to_owned(),
+        memory_today: MemoryToday::of(spent, app.memory.settings().asking),
         version: env!("CARGO_PKG_VERSION"),
         uptime_seconds: app.doors.started.elapsed().as_secs(),
     }))

@@ -1,10 +1,11 @@
 //! `recalld doctor`: what is well, what is not, and what to do about it.
 //!
 //! Reading order: the checks' shape here, `here` (this machine and its file), `there` (servers: ours and
-//! the model's), `jobs` (work in the background).
+//! the model's), `jobs` (work in the background), `memory` (who summarises there).
 
 mod here;
 mod jobs;
+mod memory;
 mod there;
 
 use std::process::ExitCode;
@@ -89,6 +90,7 @@ async fn examine(common: &Common) -> Vec<Check> {
     checks.extend(server);
     checks.push(there::model(settings, running).await);
     checks.push(there::embedder(settings, running).await);
+    checks.push(memory::model(settings, running).await);
     let (keys, has_secret) = keys.unwrap_or((0, false));
     checks.extend([here::key(settings, keys, has_secret), here::users(settings, keys > 0), here::clock(&data)]);
     checks

@@ -21,11 +21,13 @@ pub mod episodes;
 pub mod expiry;
 pub mod following;
 pub mod jobs;
+pub mod ledger;
 pub mod lifecycle;
 pub mod recall;
 pub mod revisions;
 pub mod sessions;
 mod talk;
+pub mod telling;
 pub mod tenants;
 pub mod topics;
 pub mod tries;
@@ -71,6 +73,8 @@ macro_rules! conformance {
             episodes::episodes_outlive_their_turns,
             episodes::what_is_told_of_an_expired_session_can_be_deleted,
             episodes::what_can_be_told_again_is,
+            episodes::what_may_be_recalled_can_be_followed,
+            episodes::another_embedder_makes_vectors_anew,
             expiry::turns_go_by_the_servers_ttl,
             expiry::a_sessions_own_ttl_rules,
             expiry::a_session_that_never_expires_stays,
@@ -96,6 +100,10 @@ macro_rules! conformance {
             jobs::jobs_belong_to_their_user,
             jobs::jobs_are_listed_in_pages,
             jobs::new_jobs_are_told,
+            jobs::a_job_that_is_too_early_waits,
+            ledger::spending_adds_up_by_tenant_and_day,
+            ledger::answers_that_were_no_use_are_kept,
+            ledger::answers_go_with_what_was_said,
             lifecycle::a_fresh_store_answers,
             lifecycle::abandoned_turns_fail,
             lifecycle::a_closed_store_says_so,
@@ -127,6 +135,11 @@ macro_rules! conformance {
             sessions::deleting_counts_the_turns,
             sessions::a_deleted_session_begins_anew,
             sessions::stats_count_what_one_user_has,
+            telling::a_long_topic_is_told_once,
+            telling::what_comes_meanwhile_is_not_told,
+            telling::what_is_gone_is_told_no_more,
+            telling::a_name_that_people_gave_stays,
+            telling::topics_are_told_again,
             tenants::a_tenant_is_written_down_once,
             tenants::a_key_comes_back_without_its_secret,
             tenants::keys_are_replaced_and_revoked,
@@ -191,10 +204,12 @@ mod tests {
             ("expiry", include_str!("expiry.rs")),
             ("following", include_str!("following.rs")),
             ("jobs", include_str!("jobs.rs")),
+            ("ledger", include_str!("ledger.rs")),
             ("lifecycle", include_str!("lifecycle.rs")),
             ("recall", include_str!("recall.rs")),
             ("revisions", include_str!("revisions.rs")),
             ("sessions", include_str!("sessions.rs")),
+            ("telling", include_str!("telling.rs")),
             ("tenants", include_str!("tenants.rs")),
             ("topics", include_str!("topics.rs")),
             ("tries", include_str!("tries.rs")),

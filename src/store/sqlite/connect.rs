@@ -21,7 +21,7 @@ const MIGRATIONS: [&str; 9] = [
     include_str!("schema_3.sql"),
     include_str!("schema_4.sql"),
     include_str!("schema_5.sql"),
-    "",
+    include_str!("schema_6.sql"),
     "",
     "",
     include_str!("schema_9.sql"),
