@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use axum::Json;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderValue, header};
+use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use serde::{Deserialize, Serialize};
@@ -13,6 +13,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::App;
+use super::access::Visitor;
 use super::error::{ApiError, ErrorView};
 use super::headers::{STATUS_HEADER, TURN_HEADER, shown_headers, timing_header};
 use super::identity::{SESSION_HEADER, session_header};
@@ -90,23 +91,23 @@ pub(super) struct ChatMetadata {
     params(("X-Session-ID" = Option<String>, Header, description = "The conversation, a UUID; a new one if not given"),
            ("X-User-ID" = Option<String>, Header, description = "Who asks")),
     responses((status = 200, body = ChatResponse), (status = 400, body = ErrorView), (status = 502, body = ErrorView)))]
-pub(super) async fn chat(State(app): State<App>, headers: HeaderMap, body: Body) -> Result<Response, ApiError> {
+pub(super) async fn chat(State(app): State<App>, visitor: Visitor, body: Body) -> Result<Response, ApiError> {
     // Every answer carries a session, errors too: the one that was named, else one that may be used next.
-    let given = session_header(&headers).map_err(|error| error.in_session(app.memory.new_session_id()))?;
+    let given = session_header(&visitor).map_err(|error| error.in_session(app.memory.new_session_id()))?;
     let session = given.unwrap_or_else(|| app.memory.new_session_id());
     if given.is_none() && app.doors.require_session_header {
         let detail = "send X-Session-ID with a UUID of your choice (`require_session_header` is set)";
         return Err(ApiError::bad_request("session_required", "X-Session-ID required", detail).in_session(session));
     }
-    let asked: ChatRequest = app.read_json(&headers, body).await.map_err(|error| error.in_session(session))?;
+    let asked: ChatRequest = app.read_json(&visitor, body).await.map_err(|error| error.in_session(session))?;
     let in_body = || asked.session_id.as_str().and_then(SessionId::parse);
     // A new conversation has its id already, because it may have to stand for its user.
     let session = given.or_else(in_body).unwrap_or(session);
     let in_session = |error: ApiError| error.in_session(session);
-    let scope = app.scope(&headers, asked.user_id.as_deref(), Some(session)).map_err(in_session)?;
+    let scope = app.scope(&visitor, asked.user_id.as_deref(), Some(session)).map_err(in_session)?;
     let request = TurnRequest {
         session: Some(session),
-        seed: SessionSeed { metadata: came_by("chat", &headers), ttl: None, ..SessionSeed::default() },
+        seed: SessionSeed { metadata: came_by("chat", &visitor), ttl: None, ..SessionSeed::default() },
         query: asked.query.clone(),
         role: asked.role,
         stream: asked.stream,

@@ -65,7 +65,16 @@ impl Failure {
 
     fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::Refused { status: 401, .. } => Some("set RECALLD_API_KEY to the key of the server"),
+            Self::Refused { status: 401, .. } => {
+                Some("show a key with --key or RECALLD_KEY (RECALLD_API_KEY, if it is the one of the settings)")
+            }
+            Self::Refused { code, .. } if code == "missing_right" => {
+                Some("`recalld keys list` shows what each key may do")
+            }
+            Self::Refused { code, .. } if code == "unknown_tenant" => {
+                Some("`recalld tenants create NAME` writes it down")
+            }
+            Self::Refused { code, .. } if code == "unknown_key" => Some("`recalld keys list` shows their ids"),
             Self::Refused { code, .. } if code == "no_user" => Some("name yourself with --user NAME or RECALLD_USER"),
             Self::Refused { status: 404, code, .. } if code == "unknown_route" => {
                 Some("the server may be of another version; see `recalld doctor`")

@@ -13,15 +13,17 @@ pub use value::{Aliases, HeaderNames, Secret};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use axum::http::HeaderName;
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 
 use crate::episode::{EpisodeSettings, Window};
 use crate::memory::{AskingSettings, ClarificationSettings, InjectInto, MemorySettings, WindowAs};
+use crate::mode::Mode;
 use crate::period::{Period, Ttl};
 use crate::recall::{Profile, RecallSettings, when};
 use crate::store::WaitingBounds;
-use crate::turn::proxy::Mode;
+use crate::tenant::Limits;
 
 /// The commented file with every setting and its default; a test keeps it in step.
 pub const SAMPLE: &str = include_str!("../../recalld.sample.toml");
@@ -47,6 +49,8 @@ pub struct Settings {
     pub passthrough: Passthrough,
 
     pub api_key: String,
+    pub auth_cache_max: Period,
+    pub client_address_header: String,
     pub require_session_header: bool,
     pub unidentified: Unidentified,
     pub user_headers: HeaderNames,
@@ -105,6 +109,12 @@ pub struct Settings {
     pub ttl: Ttl,
     pub cleanup_every: Period,
     pub cleanup_batch: usize,
+
+    pub requests_per_minute: u64,
+    pub tokens_per_day: u64,
+    pub sessions_max: u64,
+    pub turns_max: u64,
+    pub storage_bytes_max: u64,
 
     pub query_chars_max: usize,
     pub answer_chars_max: usize,
@@ -195,6 +205,8 @@ impl Default for Settings {
             model_aliases: Aliases::default(),
             passthrough: Passthrough::Listed,
             api_key: String::new(),
+            auth_cache_max: Period::seconds(memory.auth_cache_max.as_secs()),
+            client_address_header: String::new(),
             require_session_header: false,
             unidentified: Unidentified::Auto,
             user_headers: HeaderNames::known(&["X-User-ID", "X-OpenWebUI-User-Id"]),
@@ -245,6 +257,11 @@ impl Default for Settings {
             ttl: memory.ttl,
             cleanup_every: Period::hours(6),
             cleanup_batch: memory.cleanup_batch,
+            requests_per_minute: memory.limits.requests_per_minute,
+            tokens_per_day: memory.limits.tokens_per_day,
+            sessions_max: memory.limits.sessions_max,
+            turns_max: memory.limits.turns_max,
+            storage_bytes_max: memory.limits.storage_bytes_max,
             query_chars_max: memory.query_chars_max,
             answer_chars_max: memory.answer_chars_max,
             metadata_bytes_max: memory.metadata_bytes_max,
@@ -289,13 +306,25 @@ impl Settings {
         ))
     }
 
-    /// Whether requests without a user share one memory.
-    pub fn share_unidentified(&self) -> bool {
+    /// Whether requests without a user share one memory. `keyed` says whether the data file has keys.
+    pub fn share_unidentified(&self, keyed: bool) -> bool {
         match self.unidentified {
             Unidentified::Shared => true,
             Unidentified::Session => false,
-            Unidentified::Auto => self.api_key().is_none() && self.listen.ip().is_loopback(),
+            Unidentified::Auto => !keyed && self.api_key().is_none() && self.listen.ip().is_loopback(),
         }
+    }
+
+    /// Whether anybody may be served. `keyed` says whether the data file has keys.
+    pub fn check_reach(&self, keyed: bool) -> Result<(), String> {
+        if keyed || self.api_key().is_some() || self.listen.ip().is_loopback() {
+            return Ok(());
+        }
+        Err(format!(
+            "`listen` is {}, an address others can reach, and there is no key; set `api_key` (RECALLD_API_KEY), make a \
+             key with `recalld keys create --rights admin`, or listen on 127.0.0.1",
+            self.listen
+        ))
     }
 
     /// The part the memory is made with.
@@ -321,6 +350,22 @@ impl Settings {
                 idle: self.memory_idle.duration(),
             },
             zone: when::zone(&self.time_zone).unwrap_or(TimeZone::UTC),
+            mode: self.mode,
+            // The answerer is made with the server's model.
+            model: None,
+            limits: self.limits(),
+            auth_cache_max: self.auth_cache_max.duration(),
+        }
+    }
+
+    /// How much a tenant may use that has no limits of its own.
+    fn limits(&self) -> Limits {
+        Limits {
+            requests_per_minute: self.requests_per_minute,
+            tokens_per_day: self.tokens_per_day,
+            sessions_max: self.sessions_max,
+            turns_max: self.turns_max,
+            storage_bytes_max: self.storage_bytes_max,
         }
     }
 
@@ -422,11 +467,11 @@ impl Settings {
         if self.answer_tokens >= self.model_tokens_max {
             return Err("`answer_tokens` leaves nothing of `model_tokens_max` for the question".into());
         }
-        if !self.listen.ip().is_loopback() && self.api_key().is_none() {
+        if HeaderName::try_from(self.client_address_header.as_str()).is_err() && !self.client_address_header.is_empty()
+        {
             return Err(format!(
-                "`listen` is {}, an address others can reach, and no `api_key` is set; \
-                 set one (RECALLD_API_KEY), or listen on 127.0.0.1",
-                self.listen
+                "`client_address_header` is `{}`, which cannot be a header",
+                self.client_address_header
             ));
         }
         if self.api_key().is_some_and(|key| key.len() < 16) {

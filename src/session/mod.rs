@@ -29,7 +29,7 @@ pub use fit::{DoesNotFit, Fitted, fit};
 pub use group::{Grouped, group};
 pub use intent::{Intent, Saying, read_intent};
 pub use task::{RequestShape, Task, recognise_task};
-pub use template::{Template, TemplateError, Templates};
+pub use template::{Template, TemplateError, TemplatePatch, Templates};
 pub use text::{TextError, check_text};
 pub use unwrap::{Unwrapped, unwrap_question, without_memory_blocks};
 pub(crate) use window::newest;

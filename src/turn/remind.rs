@@ -102,7 +102,7 @@ impl Memory {
 
     /// Recalls what was said about a question, for somebody who wants to know why; it takes the time it takes.
     pub async fn explain(&self, scope: &Scope, ask: Ask) -> Result<Explained, RecallError> {
-        let mut ask = self.in_our_zone(ask);
+        let mut ask = self.of(scope.tenant()).in_our_zone(ask);
         let started = Instant::now();
         self.place(scope, &mut ask).await;
         let recalled = self.recall.recall(scope, &ask).await;

@@ -69,6 +69,7 @@ impl Run {
         let started = Instant::now();
         let (recent, mut health) = self.recent(request.session).await;
         let read_time = started.elapsed();
+        self.memory.tenants.admit_turns(self.scope.tenant(), recent.session.is_none(), 1).await?;
         let (mut composed, language) = self.compose(&request, &recent)?;
         let open = self.memory.clarifications.open(&self.scope, self.session);
         let answered = open.and_then(|open| Answered::by(open, &request.query));
@@ -78,7 +79,12 @@ impl Run {
         let _ = self.events.send(TurnEvent::Reminded(shown)).await;
         let intent = intent(&request.query, &language, &recent, answered.as_ref());
         let trace = self.memory.trace(&request.query, &reminded);
-        let prompt = Prompt { messages: std::mem::take(&mut composed.messages), stream: request.stream };
+        let prompt = Prompt {
+            messages: std::mem::take(&mut composed.messages),
+            stream: request.stream,
+            model: self.memory.settings.model.clone(),
+        };
+        let prompt_bytes = self.bytes_to_charge(&prompt);
 
         // The question reaches the disk while the model thinks, and before the first byte leaves.
         let ((opened, open_time), asked) =
@@ -88,6 +94,9 @@ impl Run {
             Ok(pieces) => self.listen(pieces).await,
             Err(stop) => Heard { text: String::new(), ending: Err(stop) },
         };
+
+        let tokens = heard.ending.as_ref().ok().and_then(|ending| ending.tokens_used);
+        self.memory.tenants.charge(self.scope.tenant(), tokens, prompt_bytes + heard.text.len());
 
         // A failing store costs the mark `ok`, not the answer.
         let (kept, close_time) = timed(self.close(&heard, &composed, trace, reminded.topic)).await;
@@ -115,6 +124,12 @@ impl Run {
             shown,
             store_time,
         })
+    }
+
+    /// How long the question is as the model gets it; nobody asks where tokens are not counted.
+    fn bytes_to_charge(&self, prompt: &Prompt) -> usize {
+        let counts = self.memory.settings.limits.tokens_per_day != 0;
+        if counts { prompt.messages.iter().map(|message| message.to_string().len()).sum() } else { 0 }
     }
 
     /// Lays before the model what was said about the question, here or in other conversations.
@@ -157,7 +172,7 @@ impl Run {
     fn compose(&self, request: &TurnRequest, recent: &Recent) -> Result<(Composed, String), TurnError> {
         let known = recent.session.as_ref().and_then(|session| session.metadata.get("language")?.as_str());
         let sample = language_sample(&recent.turns, &request.query);
-        let template = self.memory.parts.templates.choose(known, &sample);
+        let template = self.memory.templates.choose(known, &sample);
         let composed =
             compose(template, request.role.as_deref(), &recent.turns, &request.query, &self.memory.settings)?;
         Ok((composed, template.language.clone()))

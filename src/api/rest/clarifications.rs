@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use super::{ListQuery, UserQuery, cursor};
 use crate::api::App;
+use crate::api::access::Visitor;
 use crate::api::error::{ApiError, ErrorView};
 use crate::api::identity::SessionPath;
 use crate::api::params::Params;
@@ -67,10 +68,10 @@ pub(in crate::api) struct Dropped {
 #[utoipa::path(get, path = "/api/v1/clarifications", params(ListQuery), responses((status = 200, body = Clarifications)))]
 pub(in crate::api) async fn list(
     State(app): State<App>,
-    headers: HeaderMap,
+    visitor: Visitor,
     Params(query): Params<ListQuery>,
 ) -> Result<Json<Clarifications>, ApiError> {
-    let scope = app.scope(&headers, query.user_id.as_deref(), None)?;
+    let scope = app.scope(&visitor, query.user_id.as_deref(), None)?;
     let page = app.memory.clarifications(&scope, query.part()?);
     let clarifications = page.items.into_iter().map(ClarificationView::from).collect();
     Ok(Json(Clarifications { clarifications, next: cursor(page.next) }))
@@ -82,12 +83,12 @@ pub(in crate::api) async fn list(
     responses((status = 201, body = ClarificationView), (status = 400, body = ErrorView)))]
 pub(in crate::api) async fn ask(
     State(app): State<App>,
-    headers: HeaderMap,
+    visitor: Visitor,
     body: Body,
 ) -> Result<(StatusCode, Json<ClarificationView>), ApiError> {
-    let new: NewClarification = app.read_json(&headers, body).await?;
+    let new: NewClarification = app.read_json(&visitor, body).await?;
     let session = SessionId::parse(&new.session_id).ok_or_else(ApiError::invalid_session)?;
-    let scope = app.scope(&headers, new.user_id.as_deref(), Some(session))?;
+    let scope = app.scope(&visitor, new.user_id.as_deref(), Some(session))?;
     let options = new.options.into_iter().enumerate().map(|(at, option)| option_of(at, option));
     let options = options.collect::<Result<Vec<_>, _>>()?;
     let open = app.memory.ask_to_choose(&scope, session, &new.question, options)?;
@@ -117,11 +118,11 @@ fn option_of(at: usize, option: NewOption) -> Result<ChoiceOption, ApiError> {
     responses((status = 200, body = ClarificationView), (status = 404, body = ErrorView)))]
 pub(in crate::api) async fn show(
     State(app): State<App>,
-    headers: HeaderMap,
+    visitor: Visitor,
     SessionPath(id): SessionPath,
     Params(query): Params<UserQuery>,
 ) -> Result<Json<ClarificationView>, ApiError> {
-    let scope = app.scope(&headers, query.user_id.as_deref(), Some(id))?;
+    let scope = app.scope(&visitor, query.user_id.as_deref(), Some(id))?;
     Ok(Json(app.memory.clarification(&scope, id)?.into()))
 }
 
@@ -131,11 +132,11 @@ pub(in crate::api) async fn show(
     responses((status = 200, body = Dropped), (status = 404, body = ErrorView)))]
 pub(in crate::api) async fn drop(
     State(app): State<App>,
-    headers: HeaderMap,
+    visitor: Visitor,
     SessionPath(id): SessionPath,
     Params(query): Params<UserQuery>,
 ) -> Result<Json<Dropped>, ApiError> {
-    let scope = app.scope(&headers, query.user_id.as_deref(), Some(id))?;
+    let scope = app.scope(&visitor, query.user_id.as_deref(), Some(id))?;
     app.memory.drop_clarification(&scope, id)?;
     Ok(Json(Dropped { dropped: true }))
 }

@@ -5,10 +5,12 @@ pub(super) mod cleanup;
 pub(super) mod context;
 pub(super) mod episodes;
 pub(super) mod jobs;
+pub(super) mod keys;
 pub(super) mod messages;
 pub(super) mod recall;
 pub(super) mod sessions;
 pub(super) mod stats;
+pub(super) mod tenants;
 pub(super) mod topics;
 pub(super) mod turns;
 

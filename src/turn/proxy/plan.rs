@@ -97,6 +97,9 @@ impl Run {
         let (laid, reminded) = self.lay_out(request, &asked, &found, &alignment, &shift, answered.as_ref()).await;
         let trace = self.memory.trace(&asked.open[0].text, &reminded);
         let noted = Noted { trace, topic: reminded.topic, answered };
+        if request.mode.records() {
+            self.admit(&asked, &found, &alignment).await?;
+        }
         let write = match request.mode.records() {
             true => self.to_write(request, asked, found, &alignment, shift, &laid, noted.answered.as_ref()),
             false => Write::Nothing,
@@ -289,6 +292,14 @@ impl Run {
             items: injected["items"].as_u64().unwrap_or(0) as usize,
             tokens: injected["tokens"].as_u64().unwrap_or(0) as usize,
         }
+    }
+
+    /// Whether the tenant may have what is to be written: another try at an answer, or the results of tools, are nothing new.
+    async fn admit(&self, asked: &Asked, found: &Found, alignment: &Alignment) -> Result<(), TurnError> {
+        let Step::Append { import, .. } = alignment.step else { return Ok(()) };
+        let turns = 1 + asked.exchanges.len().saturating_sub(import) as u64;
+        self.memory.tenants.admit_turns(self.scope.tenant(), found.held.turns.is_empty(), turns).await?;
+        Ok(())
     }
 
     #[allow(clippy::too_many_arguments, reason = "each is one thing the row is made of")]

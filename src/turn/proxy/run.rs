@@ -139,6 +139,7 @@ impl Run {
         let Plan { write, laid, noted, mut health, recall_time, read_time } = plan;
         let stream = wants_stream(&request);
         let body = prompt::onward(request.body, &laid, self.memory.settings.inject);
+        let asked_bytes = body.len();
         let passed = Passed { body, ..request.passed };
         let started = Instant::now();
         let ((written, write_time), relayed) =
@@ -179,7 +180,7 @@ impl Run {
         known.store_time = read_time + write_time;
         let reply = Reply { run: self, head: Some((head, known)) };
         match relayed.status.is_success() {
-            true => self.hear_out(relayed, which, reply, stream).await,
+            true => self.hear_out(relayed, which, reply, (stream, asked_bytes)).await,
             false => self.pass_error_on(relayed, which, reply).await,
         }
     }
@@ -224,13 +225,22 @@ impl Run {
     }
 
     /// Passes an answer on, piece by piece or whole, and keeps what was said.
-    async fn hear_out(&self, relayed: Relayed, which: Option<Which>, mut reply: Reply<'_>, stream: bool) {
+    async fn hear_out(
+        &self,
+        relayed: Relayed,
+        which: Option<Which>,
+        mut reply: Reply<'_>,
+        (stream, asked_bytes): (bool, usize),
+    ) {
         let kind = TeeKind::of(&relayed.headers, stream);
         let bounds = TeeBounds::new(self.memory.settings.answer_chars_max * 4);
         let mut tee = Tee::new(kind, false, bounds);
         let outcome = self.listen(relayed.body, &mut tee, &mut reply).await;
         let rest = tee.end();
         let said = tee.finish();
+        let said_bytes =
+            said.choices.iter().filter_map(|choice| choice.message["content"].as_str()).map(str::len).sum::<usize>();
+        self.memory.tenants.charge(self.scope.tenant(), said.tokens_used, asked_bytes + said_bytes);
         let outcome = match outcome {
             Outcome::Ended if !said.ended => {
                 Outcome::Broke(said.error.clone().unwrap_or_else(|| "the model's answer broke off".into()))
