@@ -106,6 +106,11 @@ impl TurnId {
 }
 
 impl MessageId {
+    /// Reads the hyphenated form.
+    pub fn parse(text: &str) -> Option<Self> {
+        hyphenated(text).map(Self)
+    }
+
     /// The turn this message belongs to.
     pub fn turn(&self) -> TurnId {
         TurnId(Uuid::from_u128(self.0.as_u128() & !0xffff))
@@ -123,6 +128,11 @@ impl FactId {
     /// Reads the hyphenated form.
     pub fn parse(text: &str) -> Option<Self> {
         hyphenated(text).map(Self)
+    }
+
+    /// The fact that begins with something that was said at this time and has this hash.
+    pub fn founded(hash: u64, at: Timestamp) -> Self {
+        Self(*turn_id(at, hash).as_uuid())
     }
 }
 
@@ -162,6 +172,10 @@ pub trait Ids: Send + Sync + 'static {
     fn turn(&self, at: Timestamp) -> TurnId;
     /// An id for a topic that begins at this time.
     fn topic(&self, at: Timestamp) -> TopicId;
+    /// An id for a fact that is written down by hand at this time.
+    fn fact(&self, at: Timestamp) -> FactId {
+        FactId(*self.turn(at).as_uuid())
+    }
 }
 
 /// Random ids, ordered by time where that helps the database.
