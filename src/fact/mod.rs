@@ -3,15 +3,24 @@
 //! A fact is never edited. A newer one supersedes an older one and both stay, so that "what did we believe in March?" has an
 //! answer. A model may propose; what becomes of a proposal is decided here.
 //!
-//! Reading order: the nouns here, `key` (what a fact is about), `proposal` (what was understood of a message).
+//! Reading order: the nouns here, `key` (what a fact is about) and `canon` (its names), `proposal` (what was understood of a
+//! message), `extract` (how the built-in understands one), `admit` (what of it may become a fact), `secret` (what never does).
 //!
 //! **Invariant:** this room never touches the store. It is handed facts and hands back changes.
 
+mod admit;
+mod canon;
+mod extract;
 mod key;
 mod proposal;
+mod secret;
 
+pub use admit::{ACTIVE_CONFIDENCE_MIN, Refusal, Verdict, admit};
+pub use canon::{canonical, importance};
+pub use extract::{Extracted, Heard, Refused, extract};
 pub use key::{Category, Key};
 pub use proposal::{Act, Proposal};
+pub use secret::masked;
 
 use jiff::Timestamp;
 
