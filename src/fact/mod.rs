@@ -3,26 +3,35 @@
 //! A fact is never edited. A newer one supersedes an older one and both stay, so that "what did we believe in March?" has an
 //! answer. A model may propose; what becomes of a proposal is decided here.
 //!
-//! Reading order: the nouns here, `key` (what a fact is about), `proposal` (what was understood of a message), `statement` (a
-//! proposal as it is kept), `timeline` (what follows from all statements), `reconcile` (that against what is held, to
-//! `change`s).
+//! Reading order: the nouns here, `key` (what a fact is about) and `canon` (its names), `proposal` (what was understood of a
+//! message), `extract` (how the built-in understands one), `admit` (what of it may become a fact), `secret` (what never does);
+//! then `statement` (a proposal as it is kept), `timeline` (what follows from all statements), `reconcile` (that against what is
+//! held, to `change`s).
 //!
 //! **Invariant:** this room never touches the store. It is handed facts and hands back changes.
 
+mod admit;
+mod canon;
 mod change;
+mod extract;
 mod key;
 mod proposal;
 mod reconcile;
+mod secret;
 mod statement;
 mod timeline;
 
 #[cfg(test)]
 mod tests;
 
+pub use admit::{ACTIVE_CONFIDENCE_MIN, Refusal, Verdict, admit};
+pub use canon::{canonical, importance};
 pub use change::{Change, What};
+pub use extract::{Extracted, Heard, Refused, extract};
 pub use key::{Category, Key};
 pub use proposal::{Act, Proposal};
 pub use reconcile::reconcile;
+pub use secret::masked;
 pub use statement::{Maker, Statement, same_value};
 pub use timeline::{Version, timeline};
 

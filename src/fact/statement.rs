@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{Act, Evidence, Key, Proposal};
+use super::{Act, Evidence, Key, Proposal, Status};
 use crate::id::FactId;
 
 /// Who understood a statement.
@@ -59,8 +59,8 @@ pub struct Statement {
     pub evidence: Evidence,
     /// Who understood it.
     pub maker: Maker,
-    /// Whether it may become a fact by itself; else it is kept for somebody to look at.
-    pub trusted: bool,
+    /// What it can make of a fact by itself: active, provisional where it is not sure enough, or quarantined.
+    pub standing: Status,
     /// When we learned it.
     pub learned_at: Timestamp,
     /// The order in which statements were learned; whoever keeps them gives it.
@@ -71,7 +71,7 @@ pub struct Statement {
 
 impl Statement {
     /// What a proposal comes to that was read from a message.
-    pub fn heard(proposal: Proposal, evidence: Evidence, maker: Maker, trusted: bool, learned_at: Timestamp) -> Self {
+    pub fn heard(proposal: Proposal, evidence: Evidence, maker: Maker, standing: Status, learned_at: Timestamp) -> Self {
         let Proposal { key, value, act, confidence, importance, from, until, quote } = proposal;
         let evidence = Evidence { quote, ..evidence };
         let id = founded_by(&key, &value, act, &evidence, maker);
@@ -86,7 +86,7 @@ impl Statement {
             until,
             evidence,
             maker,
-            trusted,
+            standing,
             learned_at,
             order: 0,
             also: 0,
@@ -106,7 +106,7 @@ impl Statement {
             until: None,
             evidence: Evidence { message: None, session: None, said_at: at, quote: String::new() },
             maker: Maker::Person,
-            trusted: true,
+            standing: Status::Active,
             learned_at: at,
             order: 0,
             also: 0,

@@ -61,7 +61,12 @@ fn statement(line: &str, ids: &CountedIds) -> Statement {
     };
     let message = Some(ids.turn(at).message(0));
     let evidence = Evidence { message, session: None, said_at: at, quote: String::new() };
-    Statement::heard(proposal, evidence, Maker::Builtin, act != "doubtful", at)
+    let standing = match act {
+        "doubtful" => Status::Quarantined,
+        _ if confidence < ACTIVE_CONFIDENCE_MIN => Status::Provisional,
+        _ => Status::Active,
+    };
+    Statement::heard(proposal, evidence, Maker::Builtin, standing, at)
 }
 
 fn statements(conversation: &str) -> Vec<Statement> {
@@ -105,6 +110,16 @@ fn a_lower_confidence_never_replaces_a_higher_one() {
         "name: Alex (since mon 09:00)
          name: Al (provisional)
          full_name: Alexander (since wed 09:00)",
+    );
+}
+
+#[test]
+fn what_is_not_sure_enough_is_held_and_not_told() {
+    check("mon 09:00 state name = Al 0.6", "name: Al (provisional)");
+    check(
+        "mon 09:00 state name = Al 0.6
+         tue 09:00 state name = Al 0.9",
+        "name: Al (since tue 09:00) ×2",
     );
 }
 

@@ -62,11 +62,12 @@ impl<'a> Line<'a> {
         let said = &self.statements[at];
         let held = self.current.as_ref().map(|current| (said.says(&current.fact.value), current.fact.confidence));
         match (said.act, held) {
-            (Act::End, _) if said.trusted => self.end(at),
-            (Act::End, _) => {}
-            _ if !said.trusted => self.set_aside(at, Status::Quarantined),
+            (Act::End, _) if said.standing == Status::Quarantined => {}
+            (Act::End, _) => self.end(at),
+            _ if said.standing == Status::Quarantined => self.set_aside(at, Status::Quarantined),
             (_, Some((true, _))) => self.current.iter_mut().for_each(|current| current.hear(said, at)),
             (Act::State, Some((false, sure))) if said.confidence < sure => self.set_aside(at, Status::Provisional),
+            (Act::State, None) if said.standing == Status::Provisional => self.set_aside(at, Status::Provisional),
             _ => self.replace(at),
         }
     }

@@ -27,7 +27,8 @@ CREATE TABLE fact_statement (
     said_at    INTEGER NOT NULL,
     quote      TEXT    NOT NULL,
     maker      TEXT    NOT NULL CHECK (maker IN ('builtin', 'model', 'person')),
-    trusted    INTEGER NOT NULL CHECK (trusted IN (0, 1)),
+    -- What it can make of a fact by itself.
+    standing   TEXT    NOT NULL CHECK (standing IN ('active', 'provisional', 'quarantined')),
     learned_at INTEGER NOT NULL,
     -- How many that said the same were counted instead of kept.
     also       INTEGER NOT NULL DEFAULT 0,
