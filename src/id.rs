@@ -66,6 +66,11 @@ id! {
     FactId
 }
 
+id! {
+    /// Something that a person undid.
+    UndoId
+}
+
 impl SessionId {
     /// Reads the hyphenated form, in any case. Other spellings of UUIDs are refused, so that one
     /// session has one name.
@@ -136,6 +141,13 @@ impl FactId {
     }
 }
 
+impl UndoId {
+    /// Reads the hyphenated form.
+    pub fn parse(text: &str) -> Option<Self> {
+        hyphenated(text).map(Self)
+    }
+}
+
 impl JobId {
     /// The job that a store keeps under this key since this time.
     pub fn kept_as(key: u64, since: Timestamp) -> Self {
@@ -175,6 +187,10 @@ pub trait Ids: Send + Sync + 'static {
     /// An id for a fact that is written down by hand at this time.
     fn fact(&self, at: Timestamp) -> FactId {
         FactId(*self.turn(at).as_uuid())
+    }
+    /// An id for something that is undone at this time.
+    fn undo(&self, at: Timestamp) -> UndoId {
+        UndoId(*self.turn(at).as_uuid())
     }
 }
 

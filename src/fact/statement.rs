@@ -71,7 +71,13 @@ pub struct Statement {
 
 impl Statement {
     /// What a proposal comes to that was read from a message.
-    pub fn heard(proposal: Proposal, evidence: Evidence, maker: Maker, standing: Status, learned_at: Timestamp) -> Self {
+    pub fn heard(
+        proposal: Proposal,
+        evidence: Evidence,
+        maker: Maker,
+        standing: Status,
+        learned_at: Timestamp,
+    ) -> Self {
         let Proposal { key, value, act, confidence, importance, from, until, quote } = proposal;
         let evidence = Evidence { quote, ..evidence };
         let id = founded_by(&key, &value, act, &evidence, maker);

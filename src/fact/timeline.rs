@@ -5,7 +5,6 @@
 
 use jiff::Timestamp;
 
-use super::statement::same_value;
 use super::{Act, Fact, Key, Statement, Status};
 use crate::id::MessageId;
 
@@ -64,6 +63,7 @@ impl<'a> Line<'a> {
         match (said.act, held) {
             (Act::End, _) if said.standing == Status::Quarantined => {}
             (Act::End, _) => self.end(at),
+            (_, Some((true, _))) if said.standing == Status::Quarantined => {}
             _ if said.standing == Status::Quarantined => self.set_aside(at, Status::Quarantined),
             (_, Some((true, _))) => self.current.iter_mut().for_each(|current| current.hear(said, at)),
             (Act::State, Some((false, sure))) if said.confidence < sure => self.set_aside(at, Status::Provisional),
@@ -103,7 +103,12 @@ impl<'a> Line<'a> {
     fn set_aside(&mut self, at: usize, status: Status) {
         let said = &self.statements[at];
         match self.aside.iter_mut().find(|version| said.says(&version.fact.value)) {
-            Some(version) => version.hear(said, at),
+            Some(version) => {
+                version.hear(said, at);
+                if status == Status::Provisional {
+                    version.fact.status = status;
+                }
+            }
             None => {
                 let mut version = Version::begun(said, at);
                 version.fact.status = status;
@@ -214,10 +219,5 @@ impl Version {
         if let Some(first) = said().min_by_key(|said| (said.order, said.id)) {
             (self.fact.id, self.fact.learned_at) = (first.id, first.learned_at);
         }
-    }
-
-    /// Whether it says the same as this value.
-    pub fn says(&self, value: &str) -> bool {
-        same_value(&self.fact.value, value)
     }
 }

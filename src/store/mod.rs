@@ -11,6 +11,7 @@ pub mod archive;
 mod check;
 pub mod conformance;
 mod episode;
+mod facts;
 mod job;
 mod page;
 mod recall;
@@ -20,6 +21,10 @@ mod waiting;
 
 pub use archive::Archive;
 pub use episode::{Consolidation, Episodes, Limits, Progress, ReadRange, Stretch, Wanted};
+pub use facts::{
+    Cause, DueFacts, FACTS_MAX, FactCounts, FactEvent, FactHistory, Facts, Learned, Outdated, QUOTES_LAST,
+    STATEMENTS_MAX, Understood, Undo, Undone, WhichFacts,
+};
 pub use job::{Claim, Effect, Finished, JobCounts, Jobs};
 pub use page::{Page, PageRequest};
 pub use recall::{
@@ -174,6 +179,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// Where topics are kept.
     fn topics(&self) -> &dyn Topics;
+
+    /// Where facts are kept.
+    fn facts(&self) -> &dyn Facts;
 
     /// Counts what a user has.
     fn stats(&self, scope: &Scope) -> StoreFuture<'_, Stats>;

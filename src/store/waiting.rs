@@ -11,8 +11,8 @@ use tracing::{info, warn};
 
 use super::check;
 use super::{
-    Archive, ChangeMark, Changes, DerivedRow, DueTurn, Episodes, Expired, Expiry, HistoryMatch, Jobs, Kept, Opened,
-    Page, PageRequest, RecallCursor, RecallPage, Recent, Revised, Stats, Store, StoreError, StoreFuture,
+    Archive, ChangeMark, Changes, DerivedRow, DueTurn, Episodes, Expired, Expiry, Facts, HistoryMatch, Jobs, Kept,
+    Opened, Page, PageRequest, RecallCursor, RecallPage, Recent, Revised, Stats, Store, StoreError, StoreFuture,
     TRACE_BYTES_MAX, Todo, Topics, Trail,
 };
 use crate::clock::Clock;
@@ -544,6 +544,10 @@ impl<S: Store> Store for Waiting<S> {
 
     fn topics(&self) -> &dyn Topics {
         self.inner.topics()
+    }
+
+    fn facts(&self) -> &dyn Facts {
+        self.inner.facts()
     }
 
     fn stats(&self, scope: &Scope) -> StoreFuture<'_, Stats> {

@@ -2,7 +2,8 @@
 //!
 //! Reading order: `schema.sql` and those after it, `connect` (opening a file), `writer` (group commit),
 //! `readers`, `row` (a turn as a row), then the statements: `session`, `turn`, `expire`, `recall`, `job`, `episode`,
-//! `topic` (which turn belongs to which), `topics` (what is kept of them), `archive` (text in blocks). `changes`
+//! `topic` (which turn belongs to which), `topics` (what is kept of them), `archive` (text in blocks),
+//! `fact` (which turns are to be understood), `facts` (what was said and what follows). `changes`
 //! tells what the writer touched, `inspect` looks at a file from outside.
 
 mod archive;
@@ -11,6 +12,8 @@ mod connect;
 mod consolidate;
 mod episode;
 mod expire;
+mod fact;
+mod facts;
 mod inspect;
 mod job;
 mod lock;
@@ -42,7 +45,7 @@ use self::readers::Readers;
 use self::writer::Writer;
 use super::archive::{Archive, ArchiveSize, Moved, Packed};
 use super::{
-    ChangeMark, Changes, DerivedRow, DueTurn, Episodes, Expired, Expiry, HistoryMatch, Jobs, Kept, Opened, Page,
+    ChangeMark, Changes, DerivedRow, DueTurn, Episodes, Expired, Expiry, Facts, HistoryMatch, Jobs, Kept, Opened, Page,
     PageRequest, RecallCursor, RecallPage, Recent, Revised, Stats, Store, StoreError, StoreFuture, Todo, Topics, Trail,
 };
 use crate::clock::Clock;
@@ -243,9 +246,9 @@ impl Store for Sqlite {
     }
 
     fn delete_session(&self, scope: &Scope, id: SessionId) -> StoreFuture<'_, Option<u64>> {
-        let (scope, notes) = (scope.clone(), self.writer.notes());
+        let (scope, notes, clock) = (scope.clone(), self.writer.notes(), Arc::clone(&self.clock));
         self.write(move |db| {
-            let turns = session::delete(db, &scope, id)?;
+            let turns = session::delete(db, &scope, id, clock.now())?;
             notes.erased(turns.is_some());
             Ok(turns)
         })
@@ -426,6 +429,10 @@ impl Store for Sqlite {
     }
 
     fn topics(&self) -> &dyn Topics {
+        self
+    }
+
+    fn facts(&self) -> &dyn Facts {
         self
     }
 
