@@ -19,19 +19,24 @@ use crate::store::{Cause, FACTS_MAX, Learned, StoreError, Understood};
 /// Why something is not learned when a user has too many facts.
 const TOO_MANY: &str = "too_many";
 
-/// Takes what was understood of turns.
+/// Takes what was understood of turns. Facts follow when all of it is there: what is only said elsewhere from now on has not
+/// been gone in between.
 pub(super) fn learn(db: &Connection, understood: &[Understood], now: Timestamp) -> Result<Learned, StoreError> {
     let mut learned = Learned::default();
+    let mut about: HashMap<&Scope, BTreeSet<Family>> = HashMap::new();
     for one in understood {
         let Some(turn) = found(db, one)? else { continue };
         let (families, full) = replace(db, one, turn.shown)?;
+        about.entry(&one.scope).or_default().extend(families);
         note_refused(db, one, turn.key, full)?;
         if one.maker == Maker::Builtin {
             execute(db, "DELETE FROM fact_todo WHERE turn = ?1", [turn.key])?;
         }
-        let changes = settle(db, &one.scope, &families, Because::of(Cause::Conversation, now))?;
-        learned.changes.extend(changes.into_iter().map(|change| (one.scope.clone(), change)));
         learned.turns += 1;
+    }
+    for (scope, families) in about {
+        let changes = settle(db, scope, &families, Because::of(Cause::Conversation, now))?;
+        learned.changes.extend(changes.into_iter().map(|change| (scope.clone(), change)));
     }
     Ok(learned)
 }
