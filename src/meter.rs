@@ -26,6 +26,8 @@ impl Counter {
 /// Everything that is counted.
 #[derive(Debug, Default)]
 pub struct Meters {
+    /// Requests of every kind, as they come.
+    pub requests: Counter,
     /// Turns whose ending reached the disk.
     pub turns_stored: Counter,
     /// Store calls that failed.

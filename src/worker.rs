@@ -1,5 +1,7 @@
 //! What runs beside the requests: cleanup by schedule, jobs as they come, and writing what waits for the disk.
 
+mod pace;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +11,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval};
 use tracing::warn;
 
+use self::pace::Pace;
 use crate::lifecycle::ClockWatch;
 use crate::memory::Memory;
 use crate::store::{Claim, Store, Waiting};
@@ -99,9 +102,10 @@ async fn derive_rows(memory: Memory) {
     if let Err(error) = memory.check_rows().await {
         warn!(error = %error, "Whether recall's rows are of today's form cannot be told: {error}");
     }
+    let mut pace = Pace::new(&memory);
     loop {
-        match memory.derive_rows().await {
-            Ok(derived) if !derived.is_nothing() => tokio::task::yield_now().await,
+        match pace.piece(memory.derive_rows()).await {
+            Ok(derived) if !derived.is_nothing() => pace.rest().await,
             Ok(_) => tokio::time::sleep(ROWS_EVERY).await,
             Err(error) => {
                 warn!(error = %error, "Rows for recall cannot be written yet: {error}");
@@ -126,9 +130,10 @@ async fn tend_topics(memory: Memory) {
     if let Err(error) = memory.check_topics().await {
         warn!(error = %error, "Whether topics are of today's form cannot be told: {error}");
     }
+    let mut pace = Pace::new(&memory);
     loop {
-        match memory.tend_topics().await {
-            Ok(tended) if !tended.is_nothing() => tokio::task::yield_now().await,
+        match pace.piece(memory.tend_topics()).await {
+            Ok(tended) if !tended.is_nothing() => pace.rest().await,
             Ok(_) => tokio::time::sleep(TOPICS_EVERY).await,
             Err(error) => {
                 warn!(error = %error, "Topics cannot be put in order yet: {error}");
@@ -141,10 +146,12 @@ async fn tend_topics(memory: Memory) {
 /// Does jobs as they come. When told to stop it begins no other.
 async fn run_jobs(memory: Memory, stopped: watch::Receiver<bool>) {
     let news = memory.job_news();
+    let mut pace = Pace::new(&memory);
     while !*stopped.borrow() {
         let pause = match memory.claim_job().await {
             Ok(Some(claim)) => {
-                see_through(&memory, &claim, stopped.clone()).await;
+                pace.piece(see_through(&memory, &claim, stopped.clone())).await;
+                until(stopped.clone(), pace.rest()).await;
                 continue;
             }
             Ok(None) => JOBS_EVERY,

@@ -70,6 +70,7 @@ impl Gauges {
 
 /// Times every request until its head is answered.
 pub(super) async fn measure(State(app): State<App>, request: Request, next: Next) -> Response {
+    app.memory.meters().requests.one();
     let started = Instant::now();
     let route = request.extensions().get::<MatchedPath>().map_or("unknown", MatchedPath::as_str).to_owned();
     let method = request.method().as_str();
@@ -116,8 +117,9 @@ impl Measures {
     }
 }
 
-fn counters(meters: &Meters) -> [(&'static str, &'static str, u64); 24] {
+fn counters(meters: &Meters) -> [(&'static str, &'static str, u64); 25] {
     [
+        ("requests", "Requests of every kind.", meters.requests.get()),
         ("turns_stored", "Turns whose ending reached the disk.", meters.turns_stored.get()),
         ("store_failures", "Store calls that failed.", meters.store_failures.get()),
         ("turns_waited", "Turns that had to wait in memory for the disk.", meters.turns_waited.get()),

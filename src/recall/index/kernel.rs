@@ -111,17 +111,21 @@ mod avx2 {
         unsafe { counted(one, several) }
     }
 
-    /// The plain way, compiled for a processor that counts bits by itself.
+    /// The plain way, compiled for a processor that counts bits by itself. Loops instead of iterators: what an iterator calls is
+    /// compiled without these instructions and cannot be put in its place.
     #[target_feature(enable = "avx2,popcnt")]
     unsafe fn counted(one: &[u64], several: &[u64]) -> Vec<u16> {
-        match <&[u64; 4]>::try_from(one) {
-            // The built-in embedder's, without a loop.
-            Ok(one) => {
-                let differing = |other: &[u64; 4]| (0..4).map(|at| (one[at] ^ other[at]).count_ones() as u16).sum();
-                several.as_chunks::<4>().0.iter().map(differing).collect()
-            }
-            Err(_) => super::plain_differing_from(one, several),
+        let Ok(one) = <&[u64; 4]>::try_from(one) else { return super::plain_differing_from(one, several) };
+        // The built-in embedder's.
+        let (several, _) = several.as_chunks::<4>();
+        let mut counts = vec![0_u16; several.len()];
+        for at in 0..several.len() {
+            let other = &several[at];
+            let (first, second) = ((one[0] ^ other[0]).count_ones(), (one[1] ^ other[1]).count_ones());
+            let (third, fourth) = ((one[2] ^ other[2]).count_ones(), (one[3] ^ other[3]).count_ones());
+            counts[at] = (first + second + third + fourth) as u16;
         }
+        counts
     }
 
     /// `maddubs` wants one side without signs: |a| · (b with the sign of a) is the same product, and two such
