@@ -16,7 +16,7 @@ mod proposal;
 mod secret;
 
 pub use admit::{ACTIVE_CONFIDENCE_MIN, Refusal, Verdict, admit};
-pub use canon::{canonical, importance};
+pub use canon::{CanonicalKey, canonical, canonical_keys, importance, is_many};
 pub use extract::{Extracted, Heard, Refused, extract};
 pub use key::{Category, Key};
 pub use proposal::{Act, Proposal};
