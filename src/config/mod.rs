@@ -17,9 +17,10 @@ use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 
 use crate::episode::{EpisodeSettings, Window};
+use crate::language::when;
 use crate::memory::{InjectInto, MemorySettings, WindowAs};
 use crate::period::{Period, Ttl};
-use crate::recall::{Profile, RecallSettings, when};
+use crate::recall::{Profile, RecallSettings};
 use crate::store::WaitingBounds;
 use crate::turn::proxy::Mode;
 

@@ -25,7 +25,7 @@ mod timeline;
 mod tests;
 
 pub use admit::{ACTIVE_CONFIDENCE_MIN, Refusal, Verdict, admit};
-pub use canon::{canonical, importance};
+pub use canon::{CanonicalKey, canonical, canonical_keys, importance, is_many};
 pub use change::{Change, What};
 pub use extract::{Extracted, Heard, Refused, extract};
 pub use key::{Category, Key};

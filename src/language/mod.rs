@@ -5,7 +5,7 @@
 //!
 //! Reading order: `words` (text to words), `vocabulary` (what single words are; one table per language),
 //! `term` (a word as search knows it), `phrase` (patterns over words), `tongue`, `names` (what capitals show), `follow`
-//! (what leans on the question before).
+//! (what leans on the question before), `when` (what a text says about time).
 //!
 //! **Invariant:** everything here is a plain function of text; the tables are compiled in.
 
@@ -15,6 +15,7 @@ mod phrase;
 mod term;
 mod tongue;
 mod vocabulary;
+pub mod when;
 mod words;
 
 pub use follow::{follows_up, is_saying};

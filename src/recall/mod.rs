@@ -28,7 +28,6 @@ mod text;
 mod topics;
 mod vectors;
 mod weights;
-pub mod when;
 
 pub(crate) use render::recent_conversation;
 

@@ -21,7 +21,8 @@ use crate::api::identity::session_header;
 use crate::api::params::Params;
 use crate::api::view::{CandidateView, ReminderView, millis};
 use crate::id::SessionId;
-use crate::recall::{Ask, Profile, when};
+use crate::language::when;
+use crate::recall::{Ask, Profile};
 use crate::session::check_text;
 use crate::turn::Explained;
 
