@@ -1,7 +1,9 @@
 //! Our nouns as clients see them. Wire types stay here; the rooms' nouns are free to change.
 
+mod fact;
 mod topic;
 
+pub(super) use fact::{FactEventView, FactEvidenceView, FactView};
 pub(super) use topic::{TopicMessageView, TopicSeen, TopicStatsView};
 
 use std::time::Duration;

@@ -2,10 +2,11 @@
 //!
 //! Reading order: `rows` (what recall keeps of turns), `topics` (which topic turns belong to, what fades and what grows
 //! together), `jobs` (claiming work and seeing it through), `consolidate` (turns that left the window become episodes),
-//! `tell` (hours and the session from those), `archive` (their text moves into blocks).
+//! `tell` (hours and the session from those), `archive` (their text moves into blocks), `facts` (what users said about themselves).
 
 mod archive;
 mod consolidate;
+mod facts;
 mod jobs;
 mod rows;
 mod tell;

@@ -5,7 +5,7 @@
 
 use jiff::Timestamp;
 
-use super::{Act, Fact, Key, Statement, Status};
+use super::{Act, Fact, Key, Maker, Statement, Status};
 use crate::id::MessageId;
 
 /// A fact with what it follows from.
@@ -216,6 +216,10 @@ impl Version {
         let by_hand = said().filter(|said| said.evidence.message.is_none()).count();
         let uncounted: u64 = said().map(|said| said.also).sum();
         self.fact.confirmations = (messages.len() + by_hand) as u64 + uncounted;
+        // How much it matters is a person's to say.
+        if let Some(matters) = said().rev().find(|said| said.maker == Maker::Person).map(|said| said.importance) {
+            self.fact.importance = matters;
+        }
         if let Some(first) = said().min_by_key(|said| (said.order, said.id)) {
             (self.fact.id, self.fact.learned_at) = (first.id, first.learned_at);
         }

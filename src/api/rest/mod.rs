@@ -3,6 +3,7 @@
 pub(super) mod cleanup;
 pub(super) mod context;
 pub(super) mod episodes;
+pub(super) mod facts;
 pub(super) mod jobs;
 pub(super) mod messages;
 pub(super) mod recall;
