@@ -9,6 +9,7 @@
 mod client;
 mod embedder;
 mod engine;
+mod facts;
 mod failure;
 mod lines;
 mod logging;
@@ -97,6 +98,8 @@ enum Command {
     Sessions(sessions::SessionsCommand),
     /// Look at what conversations are about, find topics, name and tag them.
     Topics(topics::TopicsArgs),
+    /// Look at what is known about a user, set it right, undo it.
+    Facts(facts::FactsArgs),
     /// Remove what is older than its time to live, now.
     Cleanup,
     /// Summarise what has left the window, now; or everything anew.
@@ -166,6 +169,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Recall(args)) => recall::recall(common, args),
         Some(Command::Sessions(command)) => sessions::sessions(common, command),
         Some(Command::Topics(args)) => topics::topics(common, args),
+        Some(Command::Facts(args)) => facts::facts(common, args),
         Some(Command::Cleanup) => cleanup::cleanup(common),
         Some(Command::Digest(args)) => digest::digest(common, args),
         Some(Command::Doctor(args)) => doctor::doctor(common, args),

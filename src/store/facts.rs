@@ -243,9 +243,4 @@ impl FactCounts {
     pub fn with_status(&self, status: Status) -> u64 {
         self.by_status.iter().filter(|(known, _)| *known == status).map(|(_, count)| count).sum()
     }
-
-    /// How much was no fact.
-    pub fn all_refused(&self) -> u64 {
-        self.refused.iter().map(|(_, count)| count).sum()
-    }
 }

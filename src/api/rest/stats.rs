@@ -1,5 +1,7 @@
 //! What there is, counted.
 
+use std::collections::BTreeMap;
+
 use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -10,6 +12,7 @@ use super::UserQuery;
 use crate::api::App;
 use crate::api::error::ApiError;
 use crate::api::params::Params;
+use crate::fact::Status;
 use crate::scope::User;
 
 /// Counts of a user, and of the server.
@@ -33,6 +36,13 @@ pub(in crate::api) struct StatsView {
     jobs_dead: u64,
     /// Why the last of the user's own that failed did; others' errors are not for everybody.
     jobs_last_error: Option<String>,
+    /// What is known about the user, and what waits for somebody to look at it.
+    facts: u64,
+    facts_quarantined: u64,
+    /// What looked like a fact and was none, by reason.
+    facts_refused: BTreeMap<String, u64>,
+    /// Turns of everybody that are yet to be looked at for facts.
+    turns_to_understand: u64,
     /// Who answers.
     model: String,
     version: &'static str,
@@ -51,6 +61,7 @@ pub(in crate::api) async fn show(
     let stats = app.memory.stats(&scope).await?;
     let jobs = app.memory.job_counts(None).await?;
     let own = app.memory.job_counts(Some(&scope)).await?;
+    let facts = app.memory.fact_counts(&scope).await?;
     Ok(Json(StatsView {
         sessions: stats.sessions,
         turns: stats.turns,
@@ -63,6 +74,10 @@ pub(in crate::api) async fn show(
         jobs_failing: jobs.failing,
         jobs_dead: jobs.dead,
         jobs_last_error: own.last_error,
+        facts: facts.with_status(Status::Active),
+        facts_quarantined: facts.with_status(Status::Quarantined),
+        turns_to_understand: facts.waiting,
+        facts_refused: facts.refused.into_iter().collect(),
         model: app.memory.model_name().to_owned(),
         version: env!("CARGO_PKG_VERSION"),
         uptime_seconds: app.doors.started.elapsed().as_secs(),

@@ -10,7 +10,7 @@ use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::{Check, jobs};
+use super::{Check, facts, jobs};
 use crate::cli::Common;
 use crate::cli::client::{Client, base_url, headers};
 use crate::cli::embedder;
@@ -70,9 +70,11 @@ async fn visit(doors: &Client, url: &str) -> (Vec<Check>, bool) {
     };
     let mut checks = vec![judge_ready(url, &ready)];
     match timeout(PATIENCE, doors.stats()).await {
-        Ok(Ok(stats)) => {
-            checks.extend([Some(judge_stats(&stats)), judge_jobs(&stats), judge_ids(&stats)].into_iter().flatten())
-        }
+        Ok(Ok(stats)) => checks.extend(
+            [Some(judge_stats(&stats)), judge_jobs(&stats), facts::judge(&stats), judge_ids(&stats)]
+                .into_iter()
+                .flatten(),
+        ),
         Ok(Err(failure)) => {
             checks.push(Check::fail("stats", format!("{failure}; is RECALLD_API_KEY the server's key?")));
         }
