@@ -8,11 +8,13 @@ pub use topics::{FoundTopic, TopicContext, TopicMessage, TopicView};
 
 use jiff::Timestamp;
 use serde_json::{Map, Value};
+use tracing::warn;
 
 use crate::fact::{IMPORTANCE_MIN, Status};
 use crate::id::{FactId, MessageId, SessionId, TopicId, TurnId, UndoId};
 use crate::memory::Memory;
 use crate::message::{Message, Role};
+use crate::recall::Aside;
 use crate::scope::Scope;
 use crate::session::{
     AddedMessage, DoesNotFit, Revision, Session, SessionPatch, SessionSeed, TURN_MESSAGES_MAX, TextError, Turn,
@@ -134,6 +136,8 @@ pub struct ContextView {
     pub messages_in_context: usize,
     /// The same as text.
     pub text: String,
+    /// What is told of the turns before them, oldest first.
+    pub summaries: Vec<Aside>,
 }
 
 /// Longest name of a speaker, in characters.
@@ -306,7 +310,15 @@ impl Memory {
         let fixed = [template.system(None), query.unwrap_or_default().to_owned()];
         let shown = window(&recent.turns, self.settings.context_messages);
         let fitted = fit(shown, &[&fixed[0], &fixed[1]], limit)?;
+        let is_whole = |turn: &&Turn| fitted.messages.iter().any(|message| std::ptr::eq(*message, turn.question()));
+        let shown_from = recent.turns.iter().filter(is_whole).map(|turn| turn.number).min();
+        let summaries = self.recall.told_of(scope, id, shown_from).await;
+        let summaries = summaries.inspect_err(|error| {
+            warn!(session.id = %id, error = %error,
+            "What is told of session `{id}` cannot be read: {error}")
+        });
         Ok(ContextView {
+            summaries: summaries.unwrap_or_default(),
             language: template.language.clone(),
             messages_in_context: fitted.messages_in_context(),
             text: template.conversation(&fitted.messages),

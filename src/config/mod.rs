@@ -70,6 +70,7 @@ pub struct Settings {
     pub recall_timeout: Period,
     pub recall_profile: RecallProfile,
     pub time_zone: String,
+    pub recall_episodes: usize,
     pub trace_candidates: usize,
     pub index_bytes_max: usize,
     pub weights_file: PathBuf,
@@ -198,6 +199,7 @@ impl Default for Settings {
             recall_timeout: Period::from_micros(memory.recall.patience.as_micros() as i64),
             recall_profile: RecallProfile::Auto,
             time_zone: "UTC".into(),
+            recall_episodes: memory.recall.episodes_max,
             trace_candidates: memory.recall.trace_candidates,
             index_bytes_max: memory.recall.index_bytes_max,
             weights_file: PathBuf::new(),
@@ -300,6 +302,7 @@ impl Settings {
             index_bytes_max: self.index_bytes_max,
             profile: self.recall_profile.profile(),
             trace_candidates: self.trace_candidates,
+            episodes_max: self.recall_episodes,
             ..RecallSettings::default()
         }
     }
@@ -323,9 +326,10 @@ impl Settings {
 
     /// What is wrong with the settings as a whole, with what to do about it.
     pub fn check(&self) -> Result<(), String> {
-        let bounds: [(&str, usize, std::ops::RangeInclusive<usize>); 17] = [
+        let bounds: [(&str, usize, std::ops::RangeInclusive<usize>); 18] = [
             ("context_messages", self.context_messages, 0..=1_000),
             ("recall_tokens", self.recall_tokens, 0..=100_000),
+            ("recall_episodes", self.recall_episodes, 0..=20),
             ("window_turns", self.window_turns, 0..=10_000),
             ("stretch_turns", self.stretch_turns, 1..=1_000),
             ("session_summarize_after", self.session_summarize_after, 3..=1_000),

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 
 use super::{Page, PageRequest, Stamp, StoreFuture};
 use crate::fact::{Change, Evidence, Fact, Maker, Statement, Status, What};
-use crate::id::{FactId, MessageId, TurnId, UndoId};
+use crate::id::{FactId, MessageId, SessionId, TurnId, UndoId};
 use crate::scope::Scope;
 use crate::session::Turn;
 
@@ -40,11 +40,21 @@ pub trait Facts: Send + Sync {
     /// What happened to a fact's key, and who says the fact. `None` when there is no such fact.
     fn fact_history(&self, scope: &Scope, id: FactId) -> StoreFuture<'_, Option<FactHistory>>;
 
-    /// All facts that hold at this time, the most important first, then by key.
-    fn facts_held(&self, scope: &Scope, now: Timestamp) -> StoreFuture<'_, Vec<Fact>>;
+    /// What holds at this time, the most important first, then by key.
+    fn facts_known(&self, scope: &Scope, now: Timestamp) -> StoreFuture<'_, Known>;
 
-    /// What of these messages says is no longer so.
+    /// What these messages state that is no longer so.
     fn outdated(&self, scope: &Scope, messages: &[MessageId], now: Timestamp) -> StoreFuture<'_, Vec<Outdated>>;
+
+    /// What was stated in a conversation between two times, both included, and is no longer so.
+    fn outdated_between(
+        &self,
+        scope: &Scope,
+        session: SessionId,
+        from: Timestamp,
+        to: Timestamp,
+        now: Timestamp,
+    ) -> StoreFuture<'_, Vec<Outdated>>;
 
     /// Undoes something, or an undoing.
     fn undo(&self, scope: &Scope, what: Undo, id: UndoId) -> StoreFuture<'_, Undone>;
@@ -180,6 +190,15 @@ impl Cause {
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|cause| cause.as_str() == word)
     }
+}
+
+/// What is known about a user at a time.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Known {
+    /// What holds, the most important first, then by key.
+    pub facts: Vec<Fact>,
+    /// Whether there is anything that held once and does not any more.
+    pub some_outdated: bool,
 }
 
 /// A message that states what is no longer so.

@@ -20,9 +20,9 @@ mod topics;
 mod waiting;
 
 pub use archive::Archive;
-pub use episode::{Consolidation, Episodes, Limits, Progress, ReadRange, Stretch, Wanted};
+pub use episode::{Consolidation, DueEpisode, EpisodeChanges, Episodes, Limits, Progress, ReadRange, Stretch, Wanted};
 pub use facts::{
-    Cause, DueFacts, FACTS_MAX, FactCounts, FactEvent, FactHistory, Facts, Learned, Outdated, QUOTES_LAST,
+    Cause, DueFacts, FACTS_MAX, FactCounts, FactEvent, FactHistory, Facts, Known, Learned, Outdated, QUOTES_LAST,
     STATEMENTS_MAX, Understood, Undo, Undone, WhichFacts,
 };
 pub use job::{Claim, Effect, Finished, JobCounts, Jobs};

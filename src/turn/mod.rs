@@ -74,7 +74,7 @@ pub enum TurnEvent {
 /// How much of what is remembered the model was shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Shown {
-    /// Remembered messages: the end of the conversation, and what was recalled.
+    /// Remembered messages and summaries: the end of the conversation, and what was recalled.
     pub items: usize,
     /// Tokens of what was recalled.
     pub tokens: usize,

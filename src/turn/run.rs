@@ -117,6 +117,7 @@ impl Run {
             session: Some(self.session),
             tokens_max: composed.recall_tokens_max,
             shown: std::mem::take(&mut composed.shown),
+            shown_ranges: std::mem::take(&mut composed.shown_ranges),
             ..Ask::default()
         };
         let mut reminded = self.memory.remind(&self.scope, ask).await;
@@ -292,7 +293,7 @@ impl Run {
 /// How much the model is shown.
 fn shown(composed: &Composed, reminded: &Reminded) -> Shown {
     let Reminded { recalled, took, .. } = reminded;
-    let items = composed.messages_in_context + recalled.reminders.len();
+    let items = composed.messages_in_context + recalled.items();
     Shown { items, tokens: recalled.tokens, recall_time: *took }
 }
 

@@ -4,9 +4,11 @@ use serde_json::{Map, Value, json};
 
 use super::remind::Reminded;
 use crate::memory::Memory;
-use crate::recall::{Ranked, Recalled, Reminder};
+use crate::recall::{AsideSource, Considered, Ranked, Recalled, Reminder};
 use crate::store::TRACE_BYTES_MAX;
 
+/// Most of what stands beside messages that is told.
+const ASIDES_MAX: usize = 64;
 /// How much of a question the trace repeats.
 const QUESTION_CHARS_MAX: usize = 2_000;
 
@@ -37,20 +39,44 @@ fn trace(question: &str, recalled: &Recalled, weights_version: u32, took_ms: f64
         "tokens": recalled.tokens,
         "candidates": recalled.ranked.iter().take(candidates).map(candidate).collect::<Vec<_>>(),
         "reminders": recalled.reminders.iter().map(reminder).collect::<Vec<_>>(),
+        "asides": recalled.asides.iter().take(ASIDES_MAX).map(aside).collect::<Vec<_>>(),
     })
     .to_string()
 }
 
 fn candidate(ranked: &Ranked) -> Value {
     let Ranked { message, score, signals, fate } = ranked;
-    let signals: Map<String, Value> =
-        signals.iter().map(|(name, part)| ((*name).to_owned(), rounded((*part).into()).into())).collect();
+    let signals = parts(signals);
     json!({"message": message.to_string(), "score": rounded((*score).into()), "fate": fate.as_str(), "signals": signals})
 }
 
 fn reminder(reminder: &Reminder) -> Value {
     let Reminder { message, reason, tokens, .. } = reminder;
     json!({"message": message.to_string(), "reason": reason.as_str(), "tokens": tokens})
+}
+
+/// What stands beside messages: where it is from and how it was judged. Its words are where it is from.
+fn aside(considered: &Considered) -> Value {
+    let Considered { aside, fate, tokens } = considered;
+    let mut told = json!({
+        "layer": aside.layer.as_str(), "score": rounded(aside.score.into()), "fate": fate.as_str(), "tokens": tokens,
+        "signals": parts(&aside.signals),
+    });
+    match &aside.source {
+        AsideSource::Episode { id, session, level, first, last, .. } => {
+            told["id"] = id.to_string().into();
+            told["session_id"] = session.to_string().into();
+            told["level"] = level.as_str().into();
+            told["turn_first"] = (*first).into();
+            told["turn_last"] = (*last).into();
+        }
+        AsideSource::Other(id) => told["id"] = id.as_str().into(),
+    }
+    told
+}
+
+fn parts(signals: &[(&'static str, f32)]) -> Map<String, Value> {
+    signals.iter().map(|(name, part)| ((*name).to_owned(), rounded((*part).into()).into())).collect()
 }
 
 /// Three digits say enough; more of them would say it in kilobytes.
@@ -61,8 +87,9 @@ fn rounded(number: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::id::{CountedIds, Ids};
-    use crate::recall::{Fate, Profile};
+    use crate::episode::Level;
+    use crate::id::{CountedIds, EpisodeId, Ids};
+    use crate::recall::{Aside, Fate, Layer, Profile};
     use jiff::Timestamp;
 
     #[test]
@@ -77,5 +104,22 @@ mod tests {
         let candidate = &trace["candidates"][0];
         assert_eq!((&candidate["fate"], &candidate["score"]), (&json!("over budget"), &json!(1.234)));
         assert_eq!(candidate["signals"], json!({"bm25": 1.235, "recency": -0.0}));
+    }
+
+    #[test]
+    fn what_stands_beside_messages_is_told_too() {
+        let session = CountedIds::default().session();
+        let id = EpisodeId::beginning(session, "hour", 21, Timestamp::UNIX_EPOCH);
+        let (from, to) = (Timestamp::UNIX_EPOCH, Timestamp::UNIX_EPOCH);
+        let source = AsideSource::Episode { id, session, level: Level::Hour, first: 21, last: 40, from, to };
+        let episode =
+            Aside { source, signals: vec![("words", 0.25)], score: 0.25, ..Aside::profile("", "a", "b", None) };
+        let told =
+            aside(&Considered { aside: Aside { layer: Layer::Episodes, ..episode }, fate: Fate::Surplus, tokens: 0 });
+        assert_eq!((&told["layer"], &told["fate"]), (&json!("episodes"), &json!("not among the best")));
+        assert_eq!((&told["level"], &told["turn_first"], &told["turn_last"]), (&json!("hour"), &json!(21), &json!(40)));
+        assert_eq!((&told["id"], &told["signals"]), (&json!(id.to_string()), &json!({"words": 0.25})));
+        let fact = Considered { aside: Aside::profile("f-1", "name", "Alex", None), fate: Fate::Kept, tokens: 5 };
+        assert_eq!((&aside(&fact)["id"], &aside(&fact)["tokens"]), (&json!("f-1"), &json!(5)));
     }
 }

@@ -19,7 +19,7 @@ use crate::api::App;
 use crate::api::error::{ApiError, ErrorView};
 use crate::api::identity::session_header;
 use crate::api::params::Params;
-use crate::api::view::{CandidateView, ReminderView, millis};
+use crate::api::view::{AsideView, CandidateView, ReminderView, millis};
 use crate::id::SessionId;
 use crate::language::when;
 use crate::recall::{Ask, Profile};
@@ -49,7 +49,7 @@ pub(in crate::api) struct RecallRequest {
     profile: Option<String>,
     /// The asker's time zone, for "yesterday": an IANA name or an offset; the setting `time_zone` if not given.
     time_zone: Option<String>,
-    /// Say for every message that was found how it was judged.
+    /// Say for every message and summary that was found how it was judged.
     #[serde(default)]
     explain: bool,
     /// Whose memory; a header wins.
@@ -63,6 +63,9 @@ pub(in crate::api) struct RecallView {
     text: String,
     tokens: usize,
     reminders: Vec<ReminderView>,
+    /// What the text holds beside messages: summaries, and whatever is always told. With `explain` all that was
+    /// considered.
+    asides: Vec<AsideView>,
     /// Every message that was found, best first; only with `explain`.
     #[serde(skip_serializing_if = "Option::is_none")]
     candidates: Option<Vec<CandidateView>>,
@@ -143,16 +146,13 @@ fn read(request: &RecallRequest, session: Option<SessionId>, app: &App) -> Resul
     Ok(Ask {
         question: request.question.clone(),
         session,
-        running: None,
-        topic: None,
-        asked_at: None,
         zone: Some(zone),
         from,
         to,
         tokens_max: within("tokens", request.tokens, TOKENS)?.unwrap_or(settings.recall.tokens_max),
         profile: request.profile.as_deref().map(profile).transpose()?.flatten(),
-        shown: Vec::new(),
         ranked_max: within("limit", request.limit, LIMIT)?.unwrap_or(0),
+        ..Ask::default()
     })
 }
 
@@ -200,6 +200,7 @@ fn view(explained: Explained, explain: bool, took_ms: f64) -> RecallView {
         text: recalled.text,
         tokens: recalled.tokens,
         reminders: recalled.reminders.into_iter().map(ReminderView::from).collect(),
+        asides: recalled.asides.into_iter().filter(|aside| explain || aside.is_kept()).map(AsideView::from).collect(),
         completed: recalled.completed,
         profile: recalled.profile.map(|profile| profile.as_str()),
         with_vectors: recalled.with_vectors,

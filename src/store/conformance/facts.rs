@@ -342,8 +342,8 @@ pub async fn time_ends_facts(store: Arc<dyn Store>) {
     talk.tell(10, "location = Lisbon; diet = vegan until 50").await;
     talk.tell(20, "location = Berlin until 4000000000").await;
     let held = async |second: i64| {
-        let held = store.facts().facts_held(&talk.scope, at(second)).await.expect("a look");
-        held.iter().map(told).collect::<Vec<_>>()
+        let known = store.facts().facts_known(&talk.scope, at(second)).await.expect("a look");
+        known.facts.iter().map(told).collect::<Vec<_>>()
     };
     assert_eq!(held(30).await, ["location: Berlin"], "the other was over when it was learned");
     assert_eq!(talk.fact("vegan").await.status, Status::Expired);
@@ -385,6 +385,13 @@ pub async fn outdated_messages_are_known(store: Arc<dyn Store>) {
     let talk = Talk::new(&store);
     let old = talk.tell(10, "location = Lisbon; name = Ann").await.message(0);
     let new = talk.tell(20, "location := Porto").await.message(0);
+    let known = store.facts().facts_known(&talk.scope, at(90)).await.expect("a look");
+    assert!(known.some_outdated && known.facts.len() == 2, "{known:?}");
+    let between = async |from, to| {
+        let found = store.facts().outdated_between(&talk.scope, talk.session, at(from), at(to), at(90)).await;
+        found.expect("a look").len()
+    };
+    assert_eq!((between(0, 9).await, between(10, 20).await, between(11, 90).await), (0, 1, 0));
     let look = async |messages: &[MessageId]| {
         let found = store.facts().outdated(&talk.scope, messages, at(90)).await.expect("a look");
         let told = |found: Outdated| (found.message, found.was.value, found.is);

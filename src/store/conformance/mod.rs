@@ -71,6 +71,8 @@ macro_rules! conformance {
             episodes::episodes_outlive_their_turns,
             episodes::what_is_told_of_an_expired_session_can_be_deleted,
             episodes::what_can_be_told_again_is,
+            episodes::what_may_be_recalled_can_be_followed,
+            episodes::another_embedder_makes_vectors_anew,
             expiry::turns_go_by_the_servers_ttl,
             expiry::a_sessions_own_ttl_rules,
             expiry::a_session_that_never_expires_stays,

@@ -2,8 +2,8 @@
 //!
 //! Reading order: `schema.sql` and those after it, `connect` (opening a file), `writer` (group commit),
 //! `readers`, `row` (a turn as a row), then the statements: `session`, `turn`, `expire`, `recall`, `job`, `episode`,
-//! `topic` (which turn belongs to which), `topics` (what is kept of them), `archive` (text in blocks),
-//! `fact` (which turns are to be understood), `facts` (what was said and what follows). `changes`
+//! `told` (what of those is recalled), `topic` (which turn belongs to which), `topics` (what is kept of them), `archive` (text
+//! in blocks), `fact` (which turns are to be understood), `facts` (what was said and what follows). `changes`
 //! tells what the writer touched, `inspect` looks at a file from outside.
 
 mod archive;
@@ -23,6 +23,7 @@ mod recall;
 mod revision;
 mod row;
 mod session;
+mod told;
 mod topic;
 mod topics;
 mod trace;
@@ -37,7 +38,7 @@ use std::sync::Arc;
 
 use rusqlite::Connection;
 
-use self::changes::{ChangeLog, Told};
+use self::changes::{ChangeLog, Told, Touched};
 use self::connect::meaning;
 use self::job::{Due, Follow};
 use self::lock::Lock;
@@ -371,7 +372,7 @@ impl Store for Sqlite {
     }
 
     fn recall_changes(&self, scope: &Scope, since: Option<ChangeMark>, embedder: &str) -> StoreFuture<'_, Changes> {
-        let (mark, touched) = match self.writer.changes().since(scope, since) {
+        let (mark, touched) = match self.writer.changes().since(scope, since, Touched::turn) {
             Told::Nothing(mark) => return Box::pin(ready(Ok(Changes::None(mark)))),
             Told::Everything(mark) => return Box::pin(ready(Ok(Changes::Reload { mark }))),
             Told::Touched(mark, turns) => (mark, turns),

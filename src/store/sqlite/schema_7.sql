@@ -79,6 +79,8 @@ CREATE TABLE fact (
 CREATE UNIQUE INDEX fact_active ON fact (tenant, user, category, path) WHERE status = 'active';
 CREATE INDEX fact_by_name ON fact (tenant, user, category, name);
 CREATE INDEX fact_by_user ON fact (tenant, user, key);
+-- Whether there is anything that a message may say and that is no longer so.
+CREATE INDEX fact_over ON fact (tenant, user) WHERE status IN ('superseded', 'retracted', 'expired');
 CREATE INDEX fact_until ON fact (until_at) WHERE until_at IS NOT NULL AND status IN ('active', 'provisional');
 
 -- What happened to a fact. Never changed: what we believed at a time is read from it.

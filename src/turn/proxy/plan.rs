@@ -10,7 +10,7 @@ use super::run::Run;
 use crate::id::{SessionId, TurnId};
 use crate::memory::SessionLock;
 use crate::message::{Message, Role};
-use crate::recall::Ask;
+use crate::recall::{Ask, TurnRange};
 use crate::scope::Scope;
 use crate::session::{
     Alignment, Asked, ClientIds, ClosedTurn, Fingerprint, Held, HistoryMode, InTopic, OpenTurn, Outline, Placement,
@@ -204,14 +204,14 @@ impl Run {
         let is_shown = |turn: &Turn| !shift.hide.contains(&turn.number) && Some(turn.id) != again;
         let turns: Vec<Turn> = turns.into_iter().filter(is_shown).collect();
         let lacking = prompt::lacking(asked, &turns, &self.memory.settings);
-        let mut shown = lacking.shown.clone();
-        shown.extend(again);
-        shown.extend(self.sent_or_gone(asked, found, shift).await);
+        let there = self.sent_or_gone(asked, found, shift).await;
         let ask = Ask {
             question: asked.open[0].text.clone(),
             session: Some(found.session),
             tokens_max: lacking.recall_tokens_max,
-            shown,
+            shown: lacking.shown.iter().copied().chain(again).chain(there.turns).collect(),
+            shown_ranges: lacking.shown_ranges.iter().copied().chain(there.ranges).collect(),
+            taken_back: taken_back(found.session, shift),
             ..Ask::default()
         };
         let mut reminded = self.memory.remind(&self.scope, ask).await;
@@ -240,7 +240,7 @@ impl Run {
 
     /// Turns that the client sent itself, here or in the conversation it left, and those that this very request
     /// supersedes: the model needs no reminder of either.
-    async fn sent_or_gone(&self, asked: &Asked, found: &Found, shift: &Shift) -> Vec<TurnId> {
+    async fn sent_or_gone(&self, asked: &Asked, found: &Found, shift: &Shift) -> There {
         let left = match found.fork {
             Some(session) => self.memory.parts.store.held(&self.scope, session, OUTLINES_MAX).await.unwrap_or_default(),
             None => Held::default(),
@@ -251,7 +251,10 @@ impl Run {
         };
         let gone = |turn: &Outline| shift.hide.contains(&turn.number);
         let here = found.held.turns.iter().filter(|turn| is_sent(turn) || gone(turn));
-        here.chain(left.turns.iter().filter(|turn| is_sent(turn))).map(|turn| turn.id).collect()
+        let turns = here.chain(left.turns.iter().filter(|turn| is_sent(turn))).map(|turn| turn.id).collect();
+        let mut ranges = sent_ranges(found.session, &found.held.turns, is_sent);
+        ranges.extend(found.fork.into_iter().flat_map(|session| sent_ranges(session, &left.turns, is_sent)));
+        There { turns, ranges }
     }
 
     /// What was laid before the model for a question goes with its tool rounds too, byte for byte.
@@ -343,6 +346,34 @@ impl Run {
         let metadata = if laid.items == 0 { Map::new() } else { laid.noted() };
         OpenTurn { id, session, seed, question, metadata, asked_at: None, place: placement }
     }
+}
+
+/// What the model needs no reminder of.
+struct There {
+    turns: Vec<TurnId>,
+    ranges: Vec<TurnRange>,
+}
+
+/// The stretches of a conversation that a client sent itself. Whoever sent the oldest turn that was looked at has sent
+/// all before it as well: more were looked at than its list has.
+fn sent_ranges(session: SessionId, held: &[Outline], is_sent: impl Fn(&Outline) -> bool) -> Vec<TurnRange> {
+    let mut ranges: Vec<TurnRange> = Vec::new();
+    let (mut oldest, mut goes_on) = (true, false);
+    for turn in held.iter().filter(|turn| turn.visible && turn.status.enters_context()) {
+        let first = if oldest { 0 } else { turn.number };
+        match ranges.last_mut() {
+            Some(range) if is_sent(turn) && goes_on => range.last = turn.number,
+            _ if is_sent(turn) => ranges.push(TurnRange { session, first, last: turn.number }),
+            _ => {}
+        }
+        (oldest, goes_on) = (false, is_sent(turn));
+    }
+    ranges
+}
+
+/// The turns that a request takes back, each a stretch of its own.
+fn taken_back(session: SessionId, shift: &Shift) -> Vec<TurnRange> {
+    shift.hide.iter().map(|number| TurnRange { session, first: *number, last: *number }).collect()
 }
 
 /// The id of a conversation that begins here. A request with a name of its own begins the same conversation

@@ -9,18 +9,19 @@ mod undo;
 
 pub(super) use learn::forget;
 #[cfg(test)]
-pub(super) use read::{HELD, outdated_sql};
+pub(super) use read::{BY_MESSAGE, BY_SESSION, HELD, SOME_OUTDATED, outdated_sql};
 
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use rusqlite::Connection;
 
 use super::Sqlite;
 use crate::fact::{Change, Fact, Statement};
-use crate::id::{FactId, MessageId, UndoId};
+use crate::id::{FactId, MessageId, SessionId, UndoId};
 use crate::scope::Scope;
 use crate::store::{
-    DueFacts, FactCounts, FactHistory, Facts, Learned, Outdated, Page, StoreFuture, Understood, Undo, Undone,
+    DueFacts, FactCounts, FactHistory, Facts, Known, Learned, Outdated, Page, StoreFuture, Understood, Undo, Undone,
     WhichFacts,
 };
 
@@ -54,14 +55,28 @@ impl Facts for Sqlite {
         self.read(move |db| read::history(db, &scope, id))
     }
 
-    fn facts_held(&self, scope: &Scope, now: Timestamp) -> StoreFuture<'_, Vec<Fact>> {
+    fn facts_known(&self, scope: &Scope, now: Timestamp) -> StoreFuture<'_, Known> {
         let scope = scope.clone();
-        Box::pin(async move { self.readers.read_here(|db| read::held(db, &scope, now)).await })
+        Box::pin(async move { self.readers.read_here(|db| read::known(db, &scope, now)).await })
     }
 
     fn outdated(&self, scope: &Scope, messages: &[MessageId], now: Timestamp) -> StoreFuture<'_, Vec<Outdated>> {
         let (scope, messages) = (scope.clone(), messages.to_vec());
-        self.look_up(messages.len(), move |db| read::outdated(db, &scope, &messages, now))
+        // No text is read but that of facts, so many are few.
+        Box::pin(async move { self.readers.read_here(|db| read::outdated(db, &scope, &messages, now)).await })
+    }
+
+    fn outdated_between(
+        &self,
+        scope: &Scope,
+        session: SessionId,
+        from: Timestamp,
+        to: Timestamp,
+        now: Timestamp,
+    ) -> StoreFuture<'_, Vec<Outdated>> {
+        let scope = scope.clone();
+        let read = move |db: &Connection| read::outdated_between(db, &scope, session, (from, to), now);
+        Box::pin(async move { self.readers.read_here(read).await })
     }
 
     fn undo(&self, scope: &Scope, what: Undo, id: UndoId) -> StoreFuture<'_, Undone> {

@@ -14,7 +14,7 @@ use crate::store::sqlite::connect::meaning;
 use crate::store::sqlite::row::{COLUMNS, NEXT, TurnRow};
 use crate::store::sqlite::session::{cursor, rows_max};
 use crate::store::{
-    Cause, DueFacts, FactCounts, FactEvent, FactHistory, Outdated, Page, QUOTES_LAST, StoreError, WhichFacts,
+    Cause, DueFacts, FactCounts, FactEvent, FactHistory, Known, Outdated, Page, QUOTES_LAST, StoreError, WhichFacts,
 };
 
 /// How many answers before a turn are told with it.
@@ -75,9 +75,17 @@ pub(in crate::store::sqlite) const HELD: &str =
     "WHERE tenant = ?1 AND user = ?2 AND status = 'active' AND (until_at IS NULL OR until_at > ?3)
      ORDER BY importance DESC, category, path";
 
-pub(super) fn held(db: &Connection, scope: &Scope, now: Timestamp) -> Result<Vec<Fact>, StoreError> {
+/// Whether anything held once and does not any more.
+pub(in crate::store::sqlite) const SOME_OUTDATED: &str = "SELECT EXISTS (
+     SELECT 1 FROM fact WHERE tenant = ?1 AND user = ?2 AND status IN ('superseded', 'retracted', 'expired'))
+     OR EXISTS (SELECT 1 FROM fact WHERE tenant = ?1 AND user = ?2 AND status = 'active' AND until_at <= ?3)";
+
+pub(super) fn known(db: &Connection, scope: &Scope, now: Timestamp) -> Result<Known, StoreError> {
     let who = params![scope.tenant().as_str(), scope.user().as_str(), now.as_microsecond()];
-    all(db, &format!("SELECT {FACT} FROM fact INDEXED BY fact_active {HELD}"), who, |row| Ok(read_fact(row)?.fact))
+    let sql = format!("SELECT {FACT} FROM fact INDEXED BY fact_active {HELD}");
+    let facts = all(db, &sql, who, |row| Ok(read_fact(row)?.fact))?;
+    let some_outdated = all(db, SOME_OUTDATED, who, |row| row.get(0))?.contains(&true);
+    Ok(Known { facts, some_outdated })
 }
 
 pub(super) fn list(db: &Connection, scope: &Scope, which: &WhichFacts) -> Result<Page<Fact>, StoreError> {
@@ -175,17 +183,25 @@ fn evidence(db: &Connection, fact: i64) -> Result<Vec<Evidence>, StoreError> {
     Ok(first.into_iter().map(|said| said.evidence).collect())
 }
 
-/// What a message states that is no longer so, and what holds instead.
-pub(in crate::store::sqlite) fn outdated_sql() -> String {
+/// What is stated and no longer so, and what holds instead.
+pub(in crate::store::sqlite) fn outdated_sql(stated: &str) -> String {
     format!(
-        "SELECT {FACT}, (SELECT now.value FROM fact AS now WHERE now.tenant = fact.tenant AND now.user = fact.user
+        "SELECT {FACT}, said.message, (SELECT now.value FROM fact AS now WHERE now.tenant = fact.tenant AND now.user = fact.user
                            AND now.category = fact.category AND now.path = fact.path AND now.status = 'active'
-                           AND (now.until_at IS NULL OR now.until_at > ?4))
+                           AND (now.until_at IS NULL OR now.until_at > ?3))
          FROM fact_statement AS said CROSS JOIN fact ON fact.key = said.fact
-         WHERE said.tenant = ?1 AND said.user = ?2 AND said.message = ?3
+         WHERE said.tenant = ?1 AND said.user = ?2 AND {stated}
            AND (fact.status IN ('superseded', 'retracted', 'expired')
-                OR (fact.status = 'active' AND fact.until_at <= ?4))"
+                OR (fact.status = 'active' AND fact.until_at <= ?3))"
     )
+}
+
+pub(in crate::store::sqlite) const BY_MESSAGE: &str = "said.message = ?4";
+pub(in crate::store::sqlite) const BY_SESSION: &str = "said.session = ?4 AND said.said_at BETWEEN ?5 AND ?6";
+
+fn read_outdated(row: &Row<'_>) -> rusqlite::Result<Option<Outdated>> {
+    let Some(message) = message(row, AFTER_FACT)? else { return Ok(None) };
+    Ok(Some(Outdated { message, was: read_fact(row)?.fact, is: row.get(AFTER_FACT + 1)? }))
 }
 
 pub(super) fn outdated(
@@ -195,14 +211,25 @@ pub(super) fn outdated(
     now: Timestamp,
 ) -> Result<Vec<Outdated>, StoreError> {
     let (tenant, user) = (scope.tenant().as_str(), scope.user().as_str());
-    let (sql, mut outdated) = (outdated_sql(), Vec::new());
+    let (sql, mut outdated) = (outdated_sql(BY_MESSAGE), Vec::new());
     for message in messages {
-        let values = params![tenant, user, message.as_uuid().as_bytes(), now.as_microsecond()];
-        outdated.extend(all(db, &sql, values, |row| {
-            Ok(Outdated { message: *message, was: read_fact(row)?.fact, is: row.get(AFTER_FACT)? })
-        })?);
+        let values = params![tenant, user, now.as_microsecond(), message.as_uuid().as_bytes()];
+        outdated.extend(all(db, &sql, values, read_outdated)?.into_iter().flatten());
     }
     Ok(outdated)
+}
+
+pub(super) fn outdated_between(
+    db: &Connection,
+    scope: &Scope,
+    session: SessionId,
+    (from, to): (Timestamp, Timestamp),
+    now: Timestamp,
+) -> Result<Vec<Outdated>, StoreError> {
+    let (tenant, user) = (scope.tenant().as_str(), scope.user().as_str());
+    let [now, from, to] = [now, from, to].map(Timestamp::as_microsecond);
+    let values = params![tenant, user, now, session.as_uuid().as_bytes(), from, to];
+    Ok(all(db, &outdated_sql(BY_SESSION), values, read_outdated)?.into_iter().flatten().collect())
 }
 
 pub(super) fn counts(db: &Connection, scope: &Scope) -> Result<FactCounts, StoreError> {

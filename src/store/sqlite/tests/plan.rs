@@ -149,8 +149,16 @@ fn facts_are_read_along_their_indexes() {
     check_each(&held, |plan| {
         assert!(plan.starts_with("SEARCH fact USING INDEX fact_active (tenant=? AND user=?)"), "{plan}");
     });
-    check_each(&facts::outdated_sql(), |plan| {
-        let first = "SEARCH said USING INDEX fact_statement_by_message (tenant=? AND user=? AND message=?)";
-        assert!(plan.starts_with(first) && !plan.contains("SCAN"), "{plan}");
+    check_each(facts::SOME_OUTDATED, |plan| {
+        assert!(plan.contains("fact_over (tenant=? AND user=?)") && !plan.contains("SCAN fact"), "{plan}");
     });
+    for (stated, index) in [
+        (facts::BY_MESSAGE, "fact_statement_by_message (tenant=? AND user=? AND message=?)"),
+        (facts::BY_SESSION, "fact_statement_by_session (tenant=? AND user=? AND session=?)"),
+    ] {
+        check_each(&facts::outdated_sql(stated), |plan| {
+            let first = format!("SEARCH said USING INDEX {index}");
+            assert!(plan.starts_with(&first) && !plan.contains("SCAN"), "{plan}");
+        });
+    }
 }
