@@ -177,6 +177,8 @@ pub(super) struct ReminderView {
     text: String,
     /// Whether `text` is only a part of the message.
     excerpt: bool,
+    /// What holds now, where the message says what is no longer so; else null.
+    note: Option<String>,
     said_at: String,
     /// Comparable within one answer only.
     score: f64,
@@ -194,6 +196,7 @@ impl From<Reminder> for ReminderView {
             name: reminder.name,
             text: reminder.text,
             excerpt: reminder.excerpt,
+            note: reminder.note,
             said_at: time(reminder.said_at),
             score: thousandths(reminder.score.into()),
             reason: reminder.reason.as_str(),
