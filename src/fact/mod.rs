@@ -11,7 +11,9 @@
 mod admit;
 mod canon;
 mod extract;
+mod fold;
 mod key;
+mod own;
 mod proposal;
 mod secret;
 
