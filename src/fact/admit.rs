@@ -47,6 +47,8 @@ pub enum Refusal {
     Code,
     /// Pasted from elsewhere: a mail, a log, a file, a tool's output.
     Pasted,
+    /// Mentioned in passing, not stated.
+    Aside,
     /// About somebody else.
     NotFirstPerson,
     /// The words it is said to come from are not in the message.
@@ -59,7 +61,7 @@ pub enum Refusal {
 
 impl Refusal {
     /// All of them.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::TooLong,
         Self::Empty,
         Self::Question,
@@ -74,6 +76,7 @@ impl Refusal {
         Self::Quoted,
         Self::Code,
         Self::Pasted,
+        Self::Aside,
         Self::NotFirstPerson,
         Self::NotSaid,
         Self::LowConfidence,
@@ -97,6 +100,7 @@ impl Refusal {
             Self::Quoted => "quoted",
             Self::Code => "code",
             Self::Pasted => "pasted",
+            Self::Aside => "aside",
             Self::NotFirstPerson => "not_first_person",
             Self::NotSaid => "not_said",
             Self::LowConfidence => "low_confidence",
