@@ -12,6 +12,8 @@ mod chat;
 mod connections;
 mod digest;
 mod digest_kills;
+mod facts;
+mod facts_doors;
 mod flaky;
 mod guard;
 mod history;

@@ -42,7 +42,9 @@ pub(super) fn frame(view: &View<'_>, at: usize) -> Result<Frame, Refusal> {
 pub(super) fn asks(view: &View<'_>, end: usize) -> bool {
     let table = view.table;
     let begins = |at: &usize| {
-        is_mark(&view.words[*at]) || table.clause.contains(view.word(*at)) || table.asked.end_at(&view.words, *at).is_some()
+        is_mark(&view.words[*at])
+            || table.clause.contains(view.word(*at))
+            || table.asked.end_at(&view.words, *at).is_some()
     };
     let Some(behind) = (end..view.words.len()).find(begins) else { return true };
     let behind = if is_mark(&view.words[behind]) { behind + 1 } else { behind };
@@ -89,9 +91,9 @@ fn led(view: &View<'_>, start: usize, at: usize) -> Option<Frame> {
             (&table.note, Some(|frame| frame.notes = true)),
             (&table.forget, Some(|frame| frame.forgets = true)),
         ];
-        let longest = leads.into_iter().filter_map(|(phrases, mark)| {
-            phrases.end_at(&view.words[..at], next).map(|end| (end, mark))
-        });
+        let longest = leads
+            .into_iter()
+            .filter_map(|(phrases, mark)| phrases.end_at(&view.words[..at], next).map(|end| (end, mark)));
         let (end, mark) = longest.max_by_key(|(end, _)| *end)?;
         if let Some(mark) = mark {
             mark(&mut frame);
