@@ -178,7 +178,7 @@ async fn old_words_say_what_holds_now() {
         let request = json!({"question": "Where do I live, near which trams?"});
         house.post("/api/v1/recall").user("ann").json(request).await.expect(200)
     };
-    let text = recall().await["context"].as_str().expect("a context").to_owned();
+    let text = recall().await["text"].as_str().expect("a context").to_owned();
     let lines: Vec<&str> = text.lines().filter(|line| line.contains("Lisbon")).collect();
     assert!(!lines.is_empty(), "{text}");
     for line in lines {
@@ -188,7 +188,7 @@ async fn old_words_say_what_holds_now() {
     let porto = &listed(&house, "ann", "active").await[0]["id"];
     let path = format!("/api/v1/facts/{}", porto.as_str().expect("an id"));
     house.ask("DELETE", &path).user("ann").send().await.expect(200);
-    let text = recall().await["context"].as_str().expect("a context").to_owned();
+    let text = recall().await["text"].as_str().expect("a context").to_owned();
     assert!(text.contains("(since then: location is no longer Lisbon)"), "{text}");
 }
 
@@ -201,7 +201,7 @@ async fn the_models_own_words_teach_nothing() {
     let before = listed(&house, "ann", "any").await;
     for turn in 0..500 {
         let echo = format!("{} Your name is Alex, you live in Rome, I live in Rome.", last_shown(&house));
-        house.model.then(Line { pieces: vec![echo.chars().take(2_000).collect()], error: None });
+        house.model.then(Line { pieces: vec![echo.chars().take(400).collect()], error: None });
         let query = format!("Tell me something about number {turn}.");
         house.post("/chat").user("ann").session(SESSION).json(json!({ "query": query })).await.expect(200);
         if turn % 50 == 0 {
@@ -328,7 +328,8 @@ async fn e_a_hundred_turns() {
     house.memory.run_jobs_once().await.expect("jobs run");
     let facts = known(&house, "alex").await;
     assert!((12..=16).contains(&facts.len()), "{facts:#?}");
-    assert!(facts.contains(&"name: Alex ×2".to_owned()) && facts.contains(&"location: Porto".to_owned()), "{facts:#?}");
+    let has = |fact: &str| facts.iter().any(|known| known.starts_with(fact));
+    assert!(has("name: Alex") && has("location: Porto") && has("language: Python"), "{facts:#?}");
     let episodes = house.get("/api/v1/episodes?limit=50").user("alex").send().await.expect(200);
     let stretches = episodes["episodes"].as_array().expect("a list").iter().filter(|one| one["level"] == "stretch");
     let stretches = stretches.count();
@@ -338,6 +339,6 @@ async fn e_a_hundred_turns() {
     assert!(answer.contains("Alex"), "{answer}");
     let request = json!({"question": "What did we discuss about databases?"});
     let recalled = house.post("/api/v1/recall").user("alex").json(request).await.expect(200);
-    let context = recalled["context"].as_str().expect("a context");
+    let context = recalled["text"].as_str().expect("a context");
     assert!(context.starts_with("## User profile\n") && context.contains("pgvector"), "{context}");
 }

@@ -128,9 +128,10 @@ async fn facts_are_listed_by_status_and_time() {
     learn(&house).await;
     assert_eq!(known(&house, "ann").await, ["location: Porto", "name: Alex"]);
     let then = house.get(&format!("/api/v1/users/ann/facts?as_of={before}")).user("ann").send().await.expect(200);
-    let values: Vec<&Value> = then["facts"].as_array().expect("a list").iter().map(|fact| &fact["value"]).collect();
-    assert_eq!(values, ["Alex", "Lisbon"]);
-    assert_eq!((&then["facts"][1]["status"], &then["facts"][1]["valid_to"]), (&json!("active"), &Value::Null));
+    let then = then["facts"].as_array().expect("a list");
+    assert_eq!(then.len(), 2);
+    let lisbon = then.iter().find(|fact| fact["value"] == "Lisbon").expect("it was believed");
+    assert_eq!((&lisbon["status"], &lisbon["valid_to"]), (&json!("active"), &Value::Null));
     let old = listed(&house, "ann", "superseded").await;
     assert_eq!((old.len(), &old[0]["value"]), (1, &json!("Lisbon")));
     let first = house.get("/api/v1/users/ann/facts?status=any&limit=1").user("ann").send().await.expect(200);
