@@ -58,6 +58,7 @@
 //! | ground | [`message`], [`scope`], [`job`], [`clock`], [`id`], [`tokens`], [`language`], [`period`], [`meter`] |
 
 pub mod api;
+pub mod clarify;
 pub mod cli;
 pub mod clock;
 pub mod config;

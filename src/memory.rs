@@ -3,6 +3,10 @@
 //! [`Memory`] holds the parts and the settings. What can be done with it is written where it belongs:
 //! `turn` (answering), `review` (looking, adding, deleting), `lifecycle` (what time does).
 
+mod clarifications;
+
+pub use clarifications::{ClarificationDesk, ClarificationSettings, HeldClarification};
+
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -18,6 +22,7 @@ use crate::meter::Meters;
 use crate::model::ChatModel;
 use crate::model::ModelError;
 use crate::model::embed::Embedder;
+use crate::model::memory::Rest;
 use crate::model::relay::{Passed, Relayed, Upstream};
 use crate::model::summarise::Summariser;
 use crate::period::Ttl;
@@ -77,14 +82,35 @@ pub struct MemorySettings {
     pub ttl: Ttl,
     /// Topics of a user that are kept however faded.
     pub topics_max: usize,
+    /// How long clarifications wait for an answer, and how many.
+    pub clarifications: ClarificationSettings,
     /// Turns removed in one transaction.
     pub cleanup_batch: usize,
     /// How recall behaves.
     pub recall: RecallSettings,
     /// How conversations are compressed.
     pub episodes: EpisodeSettings,
+    /// When, and how often, a memory model is asked.
+    pub asking: AskingSettings,
     /// Whose "yesterday" a question means when nobody says.
     pub zone: TimeZone,
+}
+
+/// When, and how often, a memory model is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AskingSettings {
+    /// Most requests of a tenant in a day; 0 is any number.
+    pub calls_per_day: u64,
+    /// Most tokens of a tenant in a day; 0 is any number.
+    pub tokens_per_day: u64,
+    /// How long a conversation must have rested, unless there is enough to be told.
+    pub idle: Duration,
+}
+
+impl Default for AskingSettings {
+    fn default() -> Self {
+        Self { calls_per_day: 0, tokens_per_day: 0, idle: Duration::from_secs(30) }
+    }
 }
 
 /// How earlier messages are shown.
@@ -120,9 +146,11 @@ impl Default for MemorySettings {
             metadata_bytes_max: 16_384,
             ttl: Ttl::NEVER,
             topics_max: TOPICS_MAX,
+            clarifications: ClarificationSettings::default(),
             cleanup_batch: 1_000,
             recall: RecallSettings::default(),
             episodes: EpisodeSettings::default(),
+            asking: AskingSettings::default(),
             zone: TimeZone::UTC,
         }
     }
@@ -137,8 +165,12 @@ pub struct Memory {
     pub(crate) recall: Arc<Recall>,
     /// What finds the topic that a message belongs to.
     pub(crate) topics: Arc<TopicDesk>,
+    /// Questions that wait for a choice. Nothing of it is ever written.
+    pub(crate) clarifications: Arc<ClarificationDesk>,
     /// A place for each turn under way; closing waits until all are free.
     pub(crate) running: Arc<Semaphore>,
+    /// Whether the memory model is left alone for a while.
+    pub(crate) resting: Arc<Mutex<Rest>>,
     /// One request at a time finds its place in a session.
     locks: Arc<Mutex<SessionLocks>>,
 }
@@ -170,12 +202,27 @@ impl Memory {
         let running = Arc::new(Semaphore::new(TURNS_MAX as usize));
         let recall = Arc::new(Recall::new(recall_parts(&parts), settings.recall.clone()));
         let topics = Arc::new(TopicDesk::new(Arc::clone(&parts.store), Arc::clone(&parts.embedder)));
-        Self { parts: Arc::new(parts), settings: Arc::new(settings), recall, topics, running, locks: Arc::default() }
+        let clarifications = Arc::new(ClarificationDesk::new(settings.clarifications, Arc::clone(&parts.clock)));
+        Self {
+            parts: Arc::new(parts),
+            settings: Arc::new(settings),
+            recall,
+            topics,
+            clarifications,
+            running,
+            resting: Arc::default(),
+            locks: Arc::default(),
+        }
     }
 
     /// Who answers, by name.
     pub fn model_name(&self) -> &str {
         self.parts.model.name()
+    }
+
+    /// Who summarises, by name.
+    pub fn summariser_name(&self) -> &str {
+        self.parts.summariser.name()
     }
 
     /// Finds what was said about a question, and packs it into its budget.

@@ -1,8 +1,11 @@
-//! What a person sees, adds and removes: conversations here, topics in `topics`, facts in `facts`.
+//! What a person sees, adds and removes: conversations here, topics in `topics`, facts in `facts`, open questions in
+//! `clarifications`.
 
+mod clarifications;
 mod facts;
 mod topics;
 
+pub use clarifications::OpenClarification;
 pub use facts::{FactPatch, NewFact, UndoneFacts};
 pub use topics::{FoundTopic, TopicContext, TopicMessage, TopicView};
 
@@ -10,6 +13,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value};
 use tracing::warn;
 
+use crate::clarify::ClarificationError;
 use crate::fact::{IMPORTANCE_MIN, Status};
 use crate::id::{FactId, MessageId, SessionId, TopicId, TurnId, UndoId};
 use crate::memory::Memory;
@@ -60,6 +64,12 @@ pub enum ReviewError {
     /// How much something matters is out of bounds.
     #[error("importance is {0}, it must be from {IMPORTANCE_MIN} to 1")]
     Importance(f64),
+    /// Nothing is open in this session, or it is somebody else's.
+    #[error("no clarification is open in session `{0}`; they last for a few minutes (`clarification_ttl`)")]
+    UnknownClarification(SessionId),
+    /// It is no clarification.
+    #[error(transparent)]
+    Clarification(#[from] ClarificationError),
     /// Too many tags.
     #[error("{count} tags, at most {tags_max} are allowed")]
     TooManyTags {

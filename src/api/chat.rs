@@ -17,7 +17,7 @@ use super::error::{ApiError, ErrorView};
 use super::headers::{STATUS_HEADER, TURN_HEADER, shown_headers, timing_header};
 use super::identity::{SESSION_HEADER, session_header};
 use super::rest::came_by;
-use super::view::{ReminderView, millis};
+use super::view::{ChosenView, ReminderView, millis};
 use crate::id::{SessionId, TurnId};
 use crate::session::SessionSeed;
 use crate::turn::{Answer, RunningTurn, Shown, TurnError, TurnEvent, TurnRequest};
@@ -49,7 +49,7 @@ pub(super) struct ChatResponse {
     answer: String,
     /// What was recalled for this question, oldest first.
     data: Vec<ReminderView>,
-    /// `question` or `statement`.
+    /// `clarification`, `correction`, `follow_up`, `question`, `instruction` or `statement`.
     intent: &'static str,
     confidence: f64,
     session_id: String,
@@ -73,6 +73,8 @@ pub(super) struct ChatMetadata {
     tokens_used: Option<u64>,
     /// What the intent was decided by.
     intent_decided_by: &'static str,
+    /// What the question chose, if it answered an open clarification; else null.
+    clarification: Option<ChosenView>,
     /// How many messages were recalled: those in `data`.
     recalled: usize,
     /// Tokens of what was recalled.
@@ -194,6 +196,7 @@ fn view(query: String, session: SessionId, turn: TurnId, answer: Answer) -> Chat
             model: answer.model,
             tokens_used: answer.tokens_used,
             intent_decided_by: answer.intent.decided_by,
+            clarification: answer.clarification.map(ChosenView::from),
             recalled,
             recall_tokens: answer.shown.tokens,
             recall_ms: millis(answer.shown.recall_time),

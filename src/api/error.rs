@@ -8,6 +8,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::identity::SESSION_HEADER;
+use crate::clarify::ClarificationError;
 use crate::id::SessionId;
 use crate::model::ModelError;
 use crate::recall::RecallError;
@@ -205,6 +206,16 @@ impl From<ReviewError> for ApiError {
             ReviewError::NothingToUndo => Self::new(StatusCode::CONFLICT, "nothing_to_undo", "Nothing to undo", detail),
             ReviewError::NothingToChange => Self::bad_request("nothing_to_change", "Nothing to change", detail),
             ReviewError::Importance(_) => Self::bad_request("invalid_importance", "Invalid importance", detail),
+            ReviewError::UnknownClarification(_) => {
+                Self::new(StatusCode::NOT_FOUND, "unknown_clarification", "Clarification not found", detail)
+            }
+            ReviewError::Clarification(ClarificationError::Text { ref reason, .. }) => {
+                let (status, code) = text_code(reason);
+                Self::new(status, code, "Invalid text", detail)
+            }
+            ReviewError::Clarification(_) => {
+                Self::bad_request("invalid_clarification", "Invalid clarification", detail)
+            }
             ReviewError::TooManyTags { .. } => Self::bad_request("too_many_tags", "Too many tags", detail),
             ReviewError::Text { reason, .. } => {
                 let (status, code) = text_code(&reason);

@@ -1,8 +1,10 @@
 //! Our nouns as clients see them. Wire types stay here; the rooms' nouns are free to change.
 
+mod clarification;
 mod fact;
 mod topic;
 
+pub(super) use clarification::{ChosenView, ClarificationView};
 pub(super) use fact::{FactEventView, FactEvidenceView, FactView};
 pub(super) use topic::{TopicMessageView, TopicSeen, TopicStatsView};
 

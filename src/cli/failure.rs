@@ -39,6 +39,9 @@ pub(super) enum Failure {
     /// Nobody answers there.
     #[error("cannot reach a server at {url}: {reason}")]
     Unreachable { url: String, reason: String },
+    /// It is about what only a running server has.
+    #[error("{0} are in the memory of a server, and none runs here")]
+    NoServer(&'static str),
     /// Somebody else answers there.
     #[error("{url} does not answer as recalld does: {reason}")]
     Stranger { url: String, reason: String },
@@ -54,7 +57,7 @@ impl Failure {
     fn exit(&self) -> u8 {
         match self {
             Self::Refused { status: 404, .. } => NOT_FOUND,
-            Self::Unreachable { .. } => UNAVAILABLE,
+            Self::Unreachable { .. } | Self::NoServer(_) => UNAVAILABLE,
             Self::Usage(_) => USAGE,
             _ => FAILED,
         }
@@ -67,8 +70,12 @@ impl Failure {
             Self::Refused { status: 404, code, .. } if code == "unknown_route" => {
                 Some("the server may be of another version; see `recalld doctor`")
             }
+            Self::Refused { code, .. } if code == "unknown_clarification" => {
+                Some("`recalld clarifications` shows what is open (--user for whom)")
+            }
             Self::Refused { status: 404, .. } => Some("`recalld sessions list` shows what there is (--user for whom)"),
             Self::Unreachable { .. } => Some("start one with `recalld serve`, or leave --server out to work without"),
+            Self::NoServer(_) => Some("start one with `recalld serve`, or name one with --server"),
             _ => None,
         }
     }

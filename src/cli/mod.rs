@@ -2,7 +2,7 @@
 //! server runs, in process when none does. So there is one way in, and it is the tested one.
 //!
 //! Reading order: the commands here, `engine` (a memory from settings), `upstream` (which model
-//! answers), `embedder` (who makes vectors), `client` (the doors from the other side), `output` and `failure` (what is said), then a file
+//! answers), `embedder` (who makes vectors), `memory_model` (who summarises), `client` (the doors from the other side), `output` and `failure` (what is said), then a file
 //! for each command.
 
 // Parts that commands share.
@@ -13,6 +13,7 @@ mod facts;
 mod failure;
 mod lines;
 mod logging;
+mod memory_model;
 mod output;
 mod question;
 mod table;
@@ -22,6 +23,7 @@ mod upstream;
 mod ask;
 mod bench;
 mod chat;
+mod clarifications;
 mod cleanup;
 mod completions;
 mod config;
@@ -78,6 +80,15 @@ struct Common {
     /// The model to ask for.
     #[arg(long, global = true, value_name = "NAME")]
     model: Option<String>,
+    /// Who summarises in the background: a base URL ending in /v1 [default: the built-in summariser].
+    #[arg(long, global = true, value_name = "URL")]
+    memory_url: Option<String>,
+    /// The environment variable that holds its key.
+    #[arg(long, global = true, value_name = "NAME")]
+    memory_key_env: Option<String>,
+    /// The model to ask for there.
+    #[arg(long, global = true, value_name = "NAME")]
+    memory_model: Option<String>,
     /// Answer in JSON, for scripts.
     #[arg(long, global = true)]
     json: bool,
@@ -100,6 +111,8 @@ enum Command {
     Topics(topics::TopicsArgs),
     /// Look at what is known about a user, set it right, undo it.
     Facts(facts::FactsArgs),
+    /// Look at questions that wait for a choice, ask one, let one go.
+    Clarifications(clarifications::ClarificationsArgs),
     /// Remove what is older than its time to live, now.
     Cleanup,
     /// Summarise what has left the window, now; or everything anew.
@@ -129,6 +142,9 @@ impl Common {
             ("upstream", self.upstream.clone()),
             ("upstream_key_env", self.upstream_key_env.clone()),
             ("model", self.model.clone()),
+            ("memory_url", self.memory_url.clone()),
+            ("memory_key_env", self.memory_key_env.clone()),
+            ("memory_model", self.memory_model.clone()),
         ]
         .into_iter()
         .chain(more)
@@ -170,6 +186,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Sessions(command)) => sessions::sessions(common, command),
         Some(Command::Topics(args)) => topics::topics(common, args),
         Some(Command::Facts(args)) => facts::facts(common, args),
+        Some(Command::Clarifications(args)) => clarifications::clarifications(common, args),
         Some(Command::Cleanup) => cleanup::cleanup(common),
         Some(Command::Digest(args)) => digest::digest(common, args),
         Some(Command::Doctor(args)) => doctor::doctor(common, args),

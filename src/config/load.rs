@@ -251,6 +251,8 @@ mod tests {
         refused("time_zone = \"Mars/Olympus\"", &[], "such as Europe/Amsterdam");
         refused("recall_profile = \"robots\"", &[], "recall_profile");
         refused("index_bytes_max = 7", &[], "from 1048576 to");
+        refused("clarification_ttl = \"25h\"", &[], "`clarification_ttl` is over 24h");
+        refused("clarifications_max = 0", &[], "from 1 to 1000000");
         refused("= nonsense", &[], "not valid TOML");
         refused("", &[("RECALLD_USER_HEADERS", "X-User-ID, no good")], "`no good` cannot be the name of a header");
     }

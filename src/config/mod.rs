@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::episode::{EpisodeSettings, Window};
 use crate::language::when;
-use crate::memory::{InjectInto, MemorySettings, WindowAs};
+use crate::memory::{AskingSettings, ClarificationSettings, InjectInto, MemorySettings, WindowAs};
 use crate::period::{Period, Ttl};
 use crate::recall::{Profile, RecallSettings};
 use crate::store::WaitingBounds;
@@ -80,6 +80,15 @@ pub struct Settings {
     pub embedder_dimensions: usize,
     pub embedder_timeout: Period,
 
+    pub memory_url: String,
+    pub memory_model: String,
+    pub memory_key_env: String,
+    pub memory_timeout: Period,
+    pub memory_model_tokens_max: usize,
+    pub memory_idle: Period,
+    pub memory_calls_per_day: u64,
+    pub memory_tokens_per_day: u64,
+
     pub window_turns: usize,
     pub window_keep: usize,
     pub stretch_turns: usize,
@@ -87,6 +96,12 @@ pub struct Settings {
     pub summary_tokens: usize,
     pub summary_hours: Period,
     pub topics_max: usize,
+    pub topic_messages: usize,
+    pub topic_keep: usize,
+
+    pub clarification_ttl: Period,
+    pub clarifications_max: usize,
+    pub clarifications_tenant_max: usize,
 
     pub ttl: Ttl,
     pub cleanup_every: Period,
@@ -208,6 +223,14 @@ impl Default for Settings {
             embedder_key_env: "OPENAI_API_KEY".into(),
             embedder_dimensions: 0,
             embedder_timeout: Period::seconds(20),
+            memory_url: String::new(),
+            memory_model: String::new(),
+            memory_key_env: "OPENAI_API_KEY".into(),
+            memory_timeout: Period::seconds(60),
+            memory_model_tokens_max: 8_192,
+            memory_idle: Period::from_micros(memory.asking.idle.as_micros() as i64),
+            memory_calls_per_day: memory.asking.calls_per_day,
+            memory_tokens_per_day: memory.asking.tokens_per_day,
             window_turns: memory.episodes.durable.at,
             window_keep: memory.episodes.durable.keep,
             stretch_turns: memory.episodes.durable.stretch,
@@ -215,6 +238,11 @@ impl Default for Settings {
             summary_tokens: memory.episodes.summary_tokens,
             summary_hours: Period::hours(24),
             topics_max: memory.topics_max,
+            topic_messages: memory.episodes.topic.at - 1,
+            topic_keep: memory.episodes.topic.keep,
+            clarification_ttl: Period::seconds(memory.clarifications.ttl.as_secs()),
+            clarifications_max: memory.clarifications.held_max,
+            clarifications_tenant_max: memory.clarifications.tenant_max,
             ttl: memory.ttl,
             cleanup_every: Period::hours(6),
             cleanup_batch: memory.cleanup_batch,
@@ -284,10 +312,25 @@ impl Settings {
             metadata_bytes_max: self.metadata_bytes_max,
             ttl: self.ttl,
             topics_max: self.topics_max,
+            clarifications: self.clarifications(),
             cleanup_batch: self.cleanup_batch,
             recall: self.recall(),
             episodes: self.episodes(),
+            asking: AskingSettings {
+                calls_per_day: self.memory_calls_per_day,
+                tokens_per_day: self.memory_tokens_per_day,
+                idle: self.memory_idle.duration(),
+            },
             zone: when::zone(&self.time_zone).unwrap_or(TimeZone::UTC),
+        }
+    }
+
+    /// How long clarifications wait, and how many.
+    fn clarifications(&self) -> ClarificationSettings {
+        ClarificationSettings {
+            ttl: self.clarification_ttl.duration(),
+            held_max: self.clarifications_max,
+            tenant_max: self.clarifications_tenant_max,
         }
     }
 
@@ -314,9 +357,16 @@ impl Settings {
         EpisodeSettings {
             durable: Window { at: self.window_turns, keep: self.window_keep, stretch: self.stretch_turns },
             ephemeral: Window { at: over, keep: over - going, stretch: 2 * going },
+            topic: self.topic_window(),
             summary_tokens: self.summary_tokens,
             hours_kept: self.summary_hours.duration(),
         }
+    }
+
+    /// When messages of a topic go into its summary, in steps of what a full one has too much; 0 is never.
+    fn topic_window(&self) -> Window {
+        let at = if self.topic_messages == 0 { 0 } else { self.topic_messages + 1 };
+        Window { at, keep: self.topic_keep, stretch: at.saturating_sub(self.topic_keep).max(1) }
     }
 
     /// How much may wait for the disk.
@@ -326,7 +376,7 @@ impl Settings {
 
     /// What is wrong with the settings as a whole, with what to do about it.
     pub fn check(&self) -> Result<(), String> {
-        let bounds: [(&str, usize, std::ops::RangeInclusive<usize>); 18] = [
+        let bounds: [(&str, usize, std::ops::RangeInclusive<usize>); 22] = [
             ("context_messages", self.context_messages, 0..=1_000),
             ("recall_tokens", self.recall_tokens, 0..=100_000),
             ("recall_episodes", self.recall_episodes, 0..=20),
@@ -339,6 +389,10 @@ impl Settings {
             ("embedder_dimensions", self.embedder_dimensions, 0..=65_536),
             ("model_tokens_max", self.model_tokens_max, 256..=100_000_000),
             ("topics_max", self.topics_max, 1..=200),
+            ("topic_messages", self.topic_messages, 0..=1_000),
+            ("memory_model_tokens_max", self.memory_model_tokens_max, 2_048..=100_000_000),
+            ("clarifications_max", self.clarifications_max, 1..=1_000_000),
+            ("clarifications_tenant_max", self.clarifications_tenant_max, 1..=1_000_000),
             ("cleanup_batch", self.cleanup_batch, 1..=100_000),
             ("query_chars_max", self.query_chars_max, 1..=10_000_000),
             ("answer_chars_max", self.answer_chars_max, 1..=10_000_000),
@@ -351,6 +405,9 @@ impl Settings {
                 return Err(format!("`{name}` is {value}, it must be from {} to {}", allowed.start(), allowed.end()));
             }
         }
+        if self.clarification_ttl > Period::hours(24) {
+            return Err("`clarification_ttl` is over 24h; what was asked so long ago is no open question".into());
+        }
         if when::zone(&self.time_zone).is_none() {
             return Err(format!(
                 "`time_zone` is `{}`, it must be a name such as Europe/Amsterdam or an offset such as +02:00",
@@ -359,6 +416,9 @@ impl Settings {
         }
         if self.window_turns > 0 && self.window_keep >= self.window_turns {
             return Err("`window_keep` leaves nothing of `window_turns` to be summarised".into());
+        }
+        if self.topic_messages > 0 && self.topic_keep >= self.topic_messages {
+            return Err("`topic_keep` leaves nothing of `topic_messages` to be summarised".into());
         }
         if self.answer_tokens >= self.model_tokens_max {
             return Err("`answer_tokens` leaves nothing of `model_tokens_max` for the question".into());

@@ -95,7 +95,7 @@ fn about(shelf: &EpisodeShelf, looking: &Looking<'_>, told: &[(Arc<HeldEpisode>,
     let best = if question.kind.list { OVERVIEW_WORTH } else { Layer::Episodes.worth() };
     let mut taken: Vec<Arc<HeldEpisode>> = Vec::new();
     let mut decided = Vec::new();
-    for found in find(shelf, &sought, CONSIDERED) {
+    for found in find(shelf, &sought, CONSIDERED.max(ask.ranked_max)) {
         let held = &found.episode;
         let fate = match () {
             () if !found.related => Some(Fate::Unrelated),

@@ -27,7 +27,7 @@ pub use exchange::{Asked, Exchange, chained};
 pub use fingerprint::Fingerprint;
 pub use fit::{DoesNotFit, Fitted, fit};
 pub use group::{Grouped, group};
-pub use intent::{Intent, read_intent};
+pub use intent::{Intent, Saying, read_intent};
 pub use task::{RequestShape, Task, recognise_task};
 pub use template::{Template, TemplateError, Templates};
 pub use text::{TextError, check_text};

@@ -13,6 +13,7 @@ pub mod conformance;
 mod episode;
 mod facts;
 mod job;
+mod ledger;
 mod page;
 mod recall;
 pub mod sqlite;
@@ -26,6 +27,7 @@ pub use facts::{
     STATEMENTS_MAX, Understood, Undo, Undone, WhichFacts,
 };
 pub use job::{Claim, Effect, Finished, JobCounts, Jobs};
+pub use ledger::{DaySpent, Ledger, UNUSED_ANSWERS_MAX, UnusedAnswer};
 pub use page::{Page, PageRequest};
 pub use recall::{
     ChangeMark, Changes, DerivedRow, DueTurn, RecallCursor, RecallEntry, RecallKept, RecallPage, Stamp,
@@ -34,7 +36,7 @@ pub use recall::{
 pub use sqlite::{Inspection, Sqlite};
 pub use topics::{
     DerivedTopic, KeptTopic, Moment, PlacedTurn, SketchedTopic, TOPICS_PLACED_MAX, TopicMerge, TopicOutline,
-    TopicPatch, Topics, WhichTopics,
+    TopicPatch, TopicTold, Topics, Untold, UntoldTurn, WhichTopics,
 };
 pub use waiting::{Waiting, WaitingBounds};
 
@@ -182,6 +184,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// Where facts are kept.
     fn facts(&self) -> &dyn Facts;
+
+    /// What the memory model costs, and its answers that could not be used.
+    fn ledger(&self) -> &dyn Ledger;
 
     /// Counts what a user has.
     fn stats(&self, scope: &Scope) -> StoreFuture<'_, Stats>;

@@ -12,8 +12,8 @@ use tracing::{info, warn};
 use super::check;
 use super::{
     Archive, ChangeMark, Changes, DerivedRow, DueTurn, Episodes, Expired, Expiry, Facts, HistoryMatch, Jobs, Kept,
-    Opened, Page, PageRequest, RecallCursor, RecallPage, Recent, Revised, Stats, Store, StoreError, StoreFuture,
-    TRACE_BYTES_MAX, Todo, Topics, Trail,
+    Ledger, Opened, Page, PageRequest, RecallCursor, RecallPage, Recent, Revised, Stats, Store, StoreError,
+    StoreFuture, TRACE_BYTES_MAX, Todo, Topics, Trail,
 };
 use crate::clock::Clock;
 use crate::id::{SessionId, TurnId};
@@ -548,6 +548,10 @@ impl<S: Store> Store for Waiting<S> {
 
     fn facts(&self) -> &dyn Facts {
         self.inner.facts()
+    }
+
+    fn ledger(&self) -> &dyn Ledger {
+        self.inner.ledger()
     }
 
     fn stats(&self, scope: &Scope) -> StoreFuture<'_, Stats> {

@@ -1,13 +1,14 @@
 //! What happens in a chat request, top to bottom.
 //!
 //! Reading order: [`Memory::take_turn`] (checks, then hands the work to a task of its own), `run` (the
-//! path of a turn), `remind` (what is recalled for it, in time or not at all), `compose` (what the model is shown),
+//! path of a turn), `clarify` (what it answers, and what its answer asks), `remind` (what is recalled for it, in time or not at all), `compose` (what the model is shown),
 //! `inject` (how memory is laid before it), `trace` (why it was that); `proxy` is the same for requests in OpenAI's
 //! format.
 //!
 //! **Invariant:** no future that touches the store lives in a task a client can cancel. A client that
 //! leaves costs its answer, never half a turn.
 
+mod clarify;
 mod compose;
 pub mod inject;
 pub mod proxy;
@@ -22,6 +23,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 
+use crate::clarify::Chosen;
 use crate::id::{SessionId, TurnId};
 use crate::memory::Memory;
 use crate::model::ModelError;
@@ -97,6 +99,8 @@ pub struct Answer {
     pub messages_in_context: usize,
     /// How the question was read.
     pub intent: Intent,
+    /// What the question chose, if it answered a clarification.
+    pub clarification: Option<Chosen>,
     /// Whether everything went as it should.
     pub health: Health,
     /// What the model was reminded of, oldest first.

@@ -7,15 +7,17 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tracing::warn;
 
+use super::clarify::{Answered, noted};
 use super::compose::{Composed, compose};
 use super::{Answer, Health, Reminded, Shown, TurnError, TurnEvent, TurnRequest, notes};
 use crate::id::{SessionId, TurnId};
+use crate::language::Tongue;
 use crate::memory::Memory;
 use crate::message::{Message, Role};
 use crate::model::{Ending, ModelError, Piece, Pieces, Prompt};
 use crate::recall::Ask;
 use crate::scope::Scope;
-use crate::session::{ClosedTurn, InTopic, Intent, OpenTurn, SessionSeed, Turn, TurnStatus, read_intent};
+use crate::session::{ClosedTurn, InTopic, Intent, OpenTurn, Saying, SessionSeed, Turn, TurnStatus, read_intent};
 use crate::store::{Kept, Opened, Recent, StoreError};
 
 /// One turn on its way.
@@ -68,17 +70,19 @@ impl Run {
         let (recent, mut health) = self.recent(request.session).await;
         let read_time = started.elapsed();
         let (mut composed, language) = self.compose(&request, &recent)?;
-        let reminded = self.remind(&request.query, &mut composed).await;
+        let open = self.memory.clarifications.open(&self.scope, self.session);
+        let answered = open.and_then(|open| Answered::by(open, &request.query));
+        let reminded = self.remind(&request.query, answered.as_ref(), &mut composed).await;
         health = health.and(reminded.health);
         let shown = shown(&composed, &reminded);
         let _ = self.events.send(TurnEvent::Reminded(shown)).await;
-        let intent = read_intent(&request.query);
+        let intent = intent(&request.query, &language, &recent, answered.as_ref());
         let trace = self.memory.trace(&request.query, &reminded);
         let prompt = Prompt { messages: std::mem::take(&mut composed.messages), stream: request.stream };
 
         // The question reaches the disk while the model thinks, and before the first byte leaves.
         let ((opened, open_time), asked) =
-            tokio::join!(timed(self.open(request, &intent, &language)), self.ask(prompt));
+            tokio::join!(timed(self.open(request, &intent, answered.as_ref(), &language)), self.ask(prompt));
         let opened = opened.inspect_err(|error| self.fail("open_turn", error))?;
         let heard = match asked {
             Ok(pieces) => self.listen(pieces).await,
@@ -96,6 +100,8 @@ impl Run {
         }
         let store_time = read_time + open_time + close_time;
         let ending = heard.ending.map_err(|stop| self.stopped(stop))?;
+        let asks = self.memory.hear(&heard.text);
+        self.memory.settle(&self.scope, self.session, self.turn, asks, answered.as_ref());
         Ok(Answer {
             number: opened.number,
             model: self.model(Some(&ending)),
@@ -103,6 +109,7 @@ impl Run {
             text: heard.text,
             messages_in_context: composed.messages_in_context,
             intent,
+            clarification: reminded.clarification,
             health,
             reminders: reminded.recalled.reminders,
             shown,
@@ -111,7 +118,7 @@ impl Run {
     }
 
     /// Lays before the model what was said about the question, here or in other conversations.
-    async fn remind(&self, query: &str, composed: &mut Composed) -> Reminded {
+    async fn remind(&self, query: &str, answered: Option<&Answered>, composed: &mut Composed) -> Reminded {
         let ask = Ask {
             question: query.to_owned(),
             session: Some(self.session),
@@ -120,7 +127,8 @@ impl Run {
             shown_ranges: std::mem::take(&mut composed.shown_ranges),
             ..Ask::default()
         };
-        let mut reminded = self.memory.remind(&self.scope, ask).await;
+        let chosen = answered.map(|answered| &answered.chosen);
+        let mut reminded = self.memory.remind_of_choice(&self.scope, ask, chosen).await;
         if !composed.lay(&reminded.recalled, self.memory.settings.inject) {
             reminded.recalled.leave_out();
         }
@@ -155,7 +163,13 @@ impl Run {
         Ok((composed, template.language.clone()))
     }
 
-    async fn open(&self, request: TurnRequest, intent: &Intent, language: &str) -> Result<Opened, StoreError> {
+    async fn open(
+        &self,
+        request: TurnRequest,
+        intent: &Intent,
+        answered: Option<&Answered>,
+        language: &str,
+    ) -> Result<Opened, StoreError> {
         let SessionSeed { mut metadata, ttl, kind } = request.seed;
         metadata.entry("language").or_insert_with(|| language.into());
         let role = request.role.map_or(Value::Null, Value::String);
@@ -164,7 +178,12 @@ impl Run {
             session: self.session,
             seed: SessionSeed { metadata, ttl, kind },
             question: Message::new(Role::User, request.query, self.memory.parts.clock.now()),
-            metadata: notes([("intent", intent.name.into()), ("confidence", intent.confidence.into()), ("role", role)]),
+            metadata: notes([
+                ("intent", intent.name.into()),
+                ("confidence", intent.confidence.into()),
+                ("clarification", json!(answered.map(|answered| noted(&answered.chosen)))),
+                ("role", role),
+            ]),
             asked_at: None,
             place: Default::default(),
         };
@@ -295,6 +314,16 @@ fn shown(composed: &Composed, reminded: &Reminded) -> Shown {
     let Reminded { recalled, took, .. } = reminded;
     let items = composed.messages_in_context + recalled.items();
     Shown { items, tokens: recalled.tokens, recall_time: *took }
+}
+
+/// What kind of thing was said.
+fn intent(query: &str, language: &str, recent: &Recent, answered: Option<&Answered>) -> Intent {
+    read_intent(&Saying {
+        text: query,
+        tongue: Tongue::from_code(language).unwrap_or_default(),
+        has_history: !recent.turns.is_empty(),
+        answers: answered.map(|answered| answered.chosen.by.confidence()),
+    })
 }
 
 /// Words to tell the language by: the question, and the ones before it, for short follow-ups.

@@ -9,6 +9,7 @@
 mod any_conversation;
 mod bad_input;
 mod chat;
+mod clarifications;
 mod connections;
 mod digest;
 mod digest_kills;
@@ -19,7 +20,10 @@ mod guard;
 mod history;
 mod house;
 mod identity;
+mod layers;
 mod lifecycle;
+mod memory_model;
+mod memory_server;
 mod openai;
 mod openai_settings;
 mod openapi;

@@ -13,7 +13,9 @@ use crate::api::App;
 use crate::api::error::ApiError;
 use crate::api::params::Params;
 use crate::fact::Status;
+use crate::memory::AskingSettings;
 use crate::scope::User;
+use crate::store::DaySpent;
 
 /// Counts of a user, and of the server.
 #[derive(Debug, Serialize, ToSchema)]
@@ -45,8 +47,36 @@ pub(in crate::api) struct StatsView {
     turns_to_understand: u64,
     /// Who answers.
     model: String,
+    /// Who summarises in the background.
+    memory_model: String,
+    /// What that cost the tenant today, in UTC.
+    memory_today: MemoryToday,
     version: &'static str,
     uptime_seconds: u64,
+}
+
+/// What the memory model cost a tenant today; all zeroes while the built-in summarises.
+#[derive(Debug, Serialize, ToSchema)]
+pub(in crate::api) struct MemoryToday {
+    calls: u64,
+    tokens: u64,
+    /// Tasks that came to nothing, and how the last of them did: `busy`, `timeout`, `garbage`, …
+    failures: u64,
+    last_failure: Option<String>,
+    /// What the built-in did in its place, and how much of that because a bound was reached.
+    fallbacks: u64,
+    capped: u64,
+    /// The bounds of a day; 0 is none.
+    calls_max: u64,
+    tokens_max: u64,
+}
+
+impl MemoryToday {
+    fn of(spent: DaySpent, bounds: AskingSettings) -> Self {
+        let DaySpent { calls, tokens, failures, fallbacks, capped, last_failure } = spent;
+        let (calls_max, tokens_max) = (bounds.calls_per_day, bounds.tokens_per_day);
+        Self { calls, tokens, failures, last_failure, fallbacks, capped, calls_max, tokens_max }
+    }
 }
 
 /// Counts of a user, and of the server.
@@ -79,6 +109,8 @@ pub(in crate::api) async fn show(
         turns_to_understand: facts.waiting,
         facts_refused: facts.refused.into_iter().collect(),
         model: app.memory.model_name().to_owned(),
+        memory_model: app.memory.summariser_name().to_owned(),
+        memory_today: MemoryToday::of(app.memory.spent_today(&scope).await?, app.memory.settings().asking),
         version: env!("CARGO_PKG_VERSION"),
         uptime_seconds: app.doors.started.elapsed().as_secs(),
     }))

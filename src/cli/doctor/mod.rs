@@ -1,11 +1,12 @@
 //! `recalld doctor`: what is well, what is not, and what to do about it.
 //!
 //! Reading order: the checks' shape here, `here` (this machine and its file), `there` (servers: ours and
-//! the model's), `jobs` (work in the background), `facts` (what is known).
+//! the model's), `jobs` (work in the background), `memory` (who summarises there), `facts` (what is known).
 
 mod facts;
 mod here;
 mod jobs;
+mod memory;
 mod there;
 
 use std::process::ExitCode;
@@ -89,6 +90,7 @@ async fn examine(common: &Common) -> Vec<Check> {
     checks.extend(server);
     checks.push(there::model(settings, running).await);
     checks.push(there::embedder(settings, running).await);
+    checks.push(memory::model(settings, running).await);
     checks.extend([here::key(settings), here::users(settings), here::clock(&data)]);
     checks
 }

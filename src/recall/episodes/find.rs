@@ -16,8 +16,10 @@ use crate::recall::search::Within;
 const WORDS: f32 = 0.5;
 /// What it counts that a summary tells of the time that is asked about.
 const DATE: f32 = 0.2;
-/// A summary with less has nothing to do with the question.
-const SCORE_MIN: f32 = 0.3;
+/// A summary with less has nothing to do with the question, or, where only words can be compared, with less than that.
+/// `docs/recall.md` tells how these were chosen.
+const SCORE_MIN: f32 = 0.35;
+const WORDS_MIN: f32 = 0.25;
 /// What any word of a question is worth, beside how rare it is.
 const ANY_WORD: f32 = 0.1;
 
@@ -67,18 +69,20 @@ pub(crate) fn find(shelf: &EpisodeShelf, sought: &Sought<'_>, limit: usize) -> V
 
 fn scored(held: &Arc<HeldEpisode>, sought: &Sought<'_>, share: f32) -> FoundEpisode {
     let mut signals = vec![("words", WORDS * share)];
+    let mut least = WORDS_MIN;
     if let (Some(vector), Some(asked)) = (&held.vector, &sought.vector)
         && vector.bytes.len() == asked.bytes.len()
     {
         let similarity = dot(&vector.bytes, &asked.bytes) as f32 * vector.scale * asked.scale;
         signals.push(("similar", sought.nearness.measured(similarity)));
+        least = SCORE_MIN;
     }
     let asked_about = |range: &TimeRange| range.from <= held.to && held.from < range.to;
     if sought.range.as_ref().is_some_and(asked_about) {
         signals.push(("date", DATE));
     }
     let score = signals.iter().map(|(_, part)| part).sum();
-    FoundEpisode { episode: Arc::clone(held), score, related: score >= SCORE_MIN, signals }
+    FoundEpisode { episode: Arc::clone(held), score, related: score >= least, signals }
 }
 
 /// Which share of the question's weight each summary has, by slot. A word is worth more the rarer it is.

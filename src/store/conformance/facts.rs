@@ -73,7 +73,7 @@ async fn understand(store: &Arc<dyn Store>) -> Learned {
 
 impl Talk {
     /// Says something at this second of the day, and has it understood.
-    async fn tell(&self, second: i64, words: &str) -> TurnId {
+    async fn state(&self, second: i64, words: &str) -> TurnId {
         let told = TurnDraft { created_at: Some(at(second)), ..draft(words, "I see.") };
         let turn = self.add(vec![told]).await.remove(0);
         understand(&self.store).await;
@@ -141,10 +141,10 @@ fn undone(done: Undone) -> crate::id::UndoId {
 /// What is said becomes a fact with its source; said again it is confirmed; another value takes its place.
 pub async fn facts_follow_from_what_is_said(store: Arc<dyn Store>) {
     let talk = Talk::new(&store);
-    let first = talk.tell(10, "location = Lisbon; name = Ann").await;
-    talk.tell(20, "location = lisbon").await;
+    let first = talk.state(10, "location = Lisbon; name = Ann").await;
+    talk.state(20, "location = lisbon").await;
     assert_eq!(talk.active().await, ["location: Lisbon ×2", "name: Ann"]);
-    let last = talk.tell(30, "location := Porto").await;
+    let last = talk.state(30, "location := Porto").await;
     assert_eq!(talk.active().await, ["location: Porto", "name: Ann"]);
     let old = talk.fact("Lisbon").await;
     assert_eq!((old.status, old.valid_from, old.valid_to), (Status::Superseded, at(10), Some(at(30))));
@@ -156,8 +156,8 @@ pub async fn facts_follow_from_what_is_said(store: Arc<dyn Store>) {
 /// Understanding a message again changes nothing; understanding it otherwise changes what it said.
 pub async fn understanding_twice_is_understanding_once(store: Arc<dyn Store>) {
     let talk = Talk::new(&store);
-    talk.tell(10, "location = Lisbon").await;
-    talk.tell(20, "location = Lisbon").await;
+    talk.state(10, "location = Lisbon").await;
+    talk.state(20, "location = Lisbon").await;
     let before = talk.facts(None, None).await;
     assert_eq!(store.facts().facts_again(Some(&talk.scope)).await.expect("asked for"), 2);
     let due = store.facts().fact_todo(10).await.expect("the list");
@@ -176,8 +176,8 @@ pub async fn understanding_twice_is_understanding_once(store: Arc<dyn Store>) {
 /// What arrives late does not replace what was said after it.
 pub async fn late_statements_do_not_win(store: Arc<dyn Store>) {
     let talk = Talk::new(&store);
-    talk.tell(50, "location = Porto").await;
-    talk.another().tell(10, "location := Lisbon").await;
+    talk.state(50, "location = Porto").await;
+    talk.another().state(10, "location := Lisbon").await;
     assert_eq!(talk.active().await, ["location: Porto"]);
     let old = talk.fact("Lisbon").await;
     assert_eq!((old.status, old.valid_to), (Status::Superseded, Some(at(50))));
@@ -219,8 +219,8 @@ pub async fn only_shown_turns_are_understood(store: Arc<dyn Store>) {
 /// Deleting a conversation takes along what nothing else says, and leaves no words of it.
 pub async fn a_deleted_session_takes_its_facts_along(store: Arc<dyn Store>) {
     let (talk, other) = (Talk::new(&store), Talk::new(&store));
-    talk.tell(10, "location = Lisbon; name = Ann").await;
-    other.tell(20, "name = Ann; pet/rex = Rex").await;
+    talk.state(10, "location = Lisbon; name = Ann").await;
+    other.state(20, "name = Ann; pet/rex = Rex").await;
     let rex = talk.fact("Rex").await;
     undone(talk.undo_it(Undo::Fact(rex.id)).await);
     assert_eq!(talk.active().await, ["location: Lisbon", "name: Ann ×2"]);
@@ -236,9 +236,9 @@ pub async fn a_deleted_session_takes_its_facts_along(store: Arc<dyn Store>) {
 /// What grows too old leaves its facts behind; a visit leaves nothing.
 pub async fn facts_outlive_their_turns(store: Arc<dyn Store>) {
     let (talk, visit) = (Talk::new(&store), Talk::new(&store).of("acme", "~visit").another());
-    talk.tell(10, "location = Lisbon").await;
+    talk.state(10, "location = Lisbon").await;
     visit.create(SessionSeed { kind: SessionKind::Ephemeral, ..SessionSeed::default() }).await;
-    visit.tell(10, "location = Porto").await;
+    visit.state(10, "location = Porto").await;
     assert_eq!(visit.active().await, ["location: Porto"]);
     let day = Ttl(Some(Period::from_micros(1_000_000)));
     assert_eq!(expire(&store, at(50), day, 10).await.turns, 2);
@@ -255,7 +255,7 @@ pub async fn facts_outlive_their_turns(store: Arc<dyn Store>) {
 /// What a person writes down is sure, and stays when everything is understood anew.
 pub async fn people_write_facts_down(store: Arc<dyn Store>) {
     let talk = Talk::new(&store);
-    talk.tell(10, "location = Lisbon").await;
+    talk.state(10, "location = Lisbon").await;
     talk.note("location", "Faro", Act::Correct, 20).await;
     talk.note("diet", "vegan", Act::State, 20).await;
     store.facts().facts_again(None).await.expect("asked for");
@@ -264,16 +264,16 @@ pub async fn people_write_facts_down(store: Arc<dyn Store>) {
     assert_eq!((talk.fact("Faro").await.confidence, talk.fact("Faro").await.evidence.message), (1.0, None));
     talk.note("location", "Faro", Act::End, 30).await;
     assert_eq!(talk.active().await, ["diet: vegan"]);
-    talk.tell(40, "location := Porto").await;
+    talk.state(40, "location := Porto").await;
     assert_eq!(talk.active().await, ["diet: vegan", "location: Porto"]);
 }
 
 /// The last thing that happened to a fact can be undone: that it was learned, replaced, or taken back.
 pub async fn a_fact_can_be_undone(store: Arc<dyn Store>) {
     let talk = Talk::new(&store);
-    talk.tell(10, "location = Lisbon").await;
-    talk.tell(20, "location := Porto").await;
-    talk.tell(30, "location = Porto").await;
+    talk.state(10, "location = Lisbon").await;
+    talk.state(20, "location := Porto").await;
+    talk.state(30, "location = Porto").await;
     let (lisbon, porto) = (talk.fact("Lisbon").await.id, talk.fact("Porto").await.id);
     let first = undone(talk.undo_it(Undo::Fact(porto)).await);
     assert_eq!(talk.active().await, ["location: Lisbon"]);
@@ -281,8 +281,8 @@ pub async fn a_fact_can_be_undone(store: Arc<dyn Store>) {
     assert_eq!(talk.active().await, ["location: Porto ×2"]);
     undone(talk.undo_it(Undo::Fact(lisbon)).await);
     assert_eq!(talk.active().await, ["location: Lisbon"], "what took its place loses its say");
-    talk.tell(40, "location !").await;
-    talk.tell(50, "location !").await;
+    talk.state(40, "location !").await;
+    talk.state(50, "location !").await;
     assert!(talk.active().await.is_empty());
     undone(talk.undo_it(Undo::Fact(lisbon)).await);
     assert_eq!(talk.active().await, ["location: Lisbon"], "however often it was taken back");
@@ -293,8 +293,8 @@ pub async fn a_fact_can_be_undone(store: Arc<dyn Store>) {
 /// Whatever a message or a time brought can be undone at once, and that as well, as often as one likes.
 pub async fn messages_and_times_can_be_undone(store: Arc<dyn Store>) {
     let talk = Talk::new(&store);
-    talk.tell(10, "location = Lisbon").await;
-    let moved = talk.tell(20, "location := Porto; name = Ann").await;
+    talk.state(10, "location = Lisbon").await;
+    let moved = talk.state(20, "location := Porto; name = Ann").await;
     let before = talk.facts(None, None).await;
     let undo = undone(talk.undo_it(Undo::Message(moved.message(0))).await);
     assert_eq!(talk.active().await, ["location: Lisbon"]);
@@ -321,10 +321,10 @@ pub async fn what_was_believed_can_be_asked(store: Arc<dyn Store>) {
     let talk = Talk::new(&store);
     let when = |fact: &Fact| fact.learned_at;
     assert!(talk.facts(Some(Status::Active), Some(Timestamp::now())).await.is_empty());
-    talk.tell(10, "location = Lisbon").await;
+    talk.state(10, "location = Lisbon").await;
     let history = store.facts().fact_history(&talk.scope, talk.fact("Lisbon").await.id).await;
     let learned = history.expect("a look").expect("it is there").events[0].at;
-    talk.tell(20, "location := Porto; name = Ann").await;
+    talk.state(20, "location := Porto; name = Ann").await;
     undone(talk.undo_it(Undo::Fact(talk.fact("Ann").await.id)).await);
     let then = talk.facts(Some(Status::Active), Some(learned)).await;
     assert_eq!(then.iter().map(told).collect::<Vec<_>>(), ["location: Lisbon"]);
@@ -339,8 +339,8 @@ pub async fn what_was_believed_can_be_asked(store: Arc<dyn Store>) {
 /// A fact whose time is over holds no longer, whether or not that was noted; what it covered holds again.
 pub async fn time_ends_facts(store: Arc<dyn Store>) {
     let talk = Talk::new(&store);
-    talk.tell(10, "location = Lisbon; diet = vegan until 50").await;
-    talk.tell(20, "location = Berlin until 4000000000").await;
+    talk.state(10, "location = Lisbon; diet = vegan until 50").await;
+    talk.state(20, "location = Berlin until 4000000000").await;
     let held = async |second: i64| {
         let known = store.facts().facts_known(&talk.scope, at(second)).await.expect("a look");
         known.facts.iter().map(told).collect::<Vec<_>>()
@@ -360,9 +360,9 @@ pub async fn time_ends_facts(store: Arc<dyn Store>) {
 pub async fn a_foreign_fact_is_as_good_as_unknown(store: Arc<dyn Store>) {
     let ann = Talk::new(&store);
     let (bob, other) = (ann.of("acme", "bob").another(), ann.of("globex", "ann").another());
-    let turn = ann.tell(10, "location = Lisbon").await;
-    bob.tell(20, "location = Porto").await;
-    other.tell(30, "location = Berlin").await;
+    let turn = ann.state(10, "location = Lisbon").await;
+    bob.state(20, "location = Porto").await;
+    other.state(30, "location = Berlin").await;
     assert_eq!(ann.active().await, ["location: Lisbon"]);
     assert_eq!(bob.active().await, ["location: Porto"]);
     let fact = ann.fact("Lisbon").await.id;
@@ -383,8 +383,8 @@ pub async fn a_foreign_fact_is_as_good_as_unknown(store: Arc<dyn Store>) {
 /// A message that states what is no longer so is told apart, with what holds instead.
 pub async fn outdated_messages_are_known(store: Arc<dyn Store>) {
     let talk = Talk::new(&store);
-    let old = talk.tell(10, "location = Lisbon; name = Ann").await.message(0);
-    let new = talk.tell(20, "location := Porto").await.message(0);
+    let old = talk.state(10, "location = Lisbon; name = Ann").await.message(0);
+    let new = talk.state(20, "location := Porto").await.message(0);
     let known = store.facts().facts_known(&talk.scope, at(90)).await.expect("a look");
     assert!(known.some_outdated && known.facts.len() == 2, "{known:?}");
     let between = async |from, to| {
@@ -398,10 +398,10 @@ pub async fn outdated_messages_are_known(store: Arc<dyn Store>) {
         found.into_iter().map(told).collect::<Vec<_>>()
     };
     assert_eq!(look(&[old, new]).await, [(old, "Lisbon".to_owned(), Some("Porto".to_owned()))]);
-    talk.tell(30, "location !").await;
+    talk.state(30, "location !").await;
     let gone = |message, value: &str| (message, value.to_owned(), None);
     assert_eq!(look(&[old, new]).await, [gone(old, "Lisbon"), gone(new, "Porto")]);
-    talk.tell(40, "location = Lisbon").await;
+    talk.state(40, "location = Lisbon").await;
     assert_eq!(look(&[new]).await, [(new, "Porto".to_owned(), Some("Lisbon".to_owned()))]);
 }
 
@@ -412,7 +412,7 @@ pub async fn one_fact_is_active_whoever_writes(store: Arc<dyn Store>) {
         .map(|n| {
             let talk = talk.another();
             tokio::spawn(async move {
-                talk.tell(n, &format!("location := City {n}; name = Ann")).await;
+                talk.state(n, &format!("location := City {n}; name = Ann")).await;
                 talk.note("location", &format!("Town {n}"), Act::State, n).await;
             })
         })
@@ -429,9 +429,9 @@ pub async fn one_fact_is_active_whoever_writes(store: Arc<dyn Store>) {
 /// What was no fact is counted by its reason, once for each message.
 pub async fn what_was_no_fact_is_counted(store: Arc<dyn Store>) {
     let talk = Talk::new(&store);
-    talk.tell(10, "location = Lisbon").await;
-    talk.tell(20, "Where do I live?").await;
-    let last = talk.tell(30, "And now?").await;
+    talk.state(10, "location = Lisbon").await;
+    talk.state(20, "Where do I live?").await;
+    let last = talk.state(30, "And now?").await;
     store.facts().facts_again(None).await.expect("asked for");
     understand(&store).await;
     let counts = store.facts().fact_counts(&talk.scope).await.expect("counts");
@@ -446,7 +446,7 @@ pub async fn what_was_no_fact_is_counted(store: Arc<dyn Store>) {
 /// Another understander makes all anew; the first one does not.
 pub async fn another_understander_makes_all_anew(store: Arc<dyn Store>) {
     let talk = Talk::new(&store);
-    talk.tell(10, "location = Lisbon").await;
+    talk.state(10, "location = Lisbon").await;
     assert_eq!(store.facts().facts_made_with("one").await.expect("noted"), 0);
     assert_eq!(store.facts().facts_made_with("one").await.expect("noted"), 0);
     assert_eq!(store.facts().facts_made_with("two").await.expect("noted"), 1);

@@ -22,11 +22,13 @@ pub mod expiry;
 pub mod facts;
 pub mod following;
 pub mod jobs;
+pub mod ledger;
 pub mod lifecycle;
 pub mod recall;
 pub mod revisions;
 pub mod sessions;
 mod talk;
+pub mod telling;
 pub mod topics;
 pub mod tries;
 pub mod turns;
@@ -116,6 +118,10 @@ macro_rules! conformance {
             jobs::jobs_belong_to_their_user,
             jobs::jobs_are_listed_in_pages,
             jobs::new_jobs_are_told,
+            jobs::a_job_that_is_too_early_waits,
+            ledger::spending_adds_up_by_tenant_and_day,
+            ledger::answers_that_were_no_use_are_kept,
+            ledger::answers_go_with_what_was_said,
             lifecycle::a_fresh_store_answers,
             lifecycle::abandoned_turns_fail,
             lifecycle::a_closed_store_says_so,
@@ -147,6 +153,11 @@ macro_rules! conformance {
             sessions::deleting_counts_the_turns,
             sessions::a_deleted_session_begins_anew,
             sessions::stats_count_what_one_user_has,
+            telling::a_long_topic_is_told_once,
+            telling::what_comes_meanwhile_is_not_told,
+            telling::what_is_gone_is_told_no_more,
+            telling::a_name_that_people_gave_stays,
+            telling::topics_are_told_again,
             topics::a_turn_joins_its_topic_when_it_closes,
             topics::turns_without_a_topic_are_listed,
             topics::a_topic_that_loses_turns_is_made_anew,
@@ -204,10 +215,12 @@ mod tests {
             ("facts", include_str!("facts.rs")),
             ("following", include_str!("following.rs")),
             ("jobs", include_str!("jobs.rs")),
+            ("ledger", include_str!("ledger.rs")),
             ("lifecycle", include_str!("lifecycle.rs")),
             ("recall", include_str!("recall.rs")),
             ("revisions", include_str!("revisions.rs")),
             ("sessions", include_str!("sessions.rs")),
+            ("telling", include_str!("telling.rs")),
             ("topics", include_str!("topics.rs")),
             ("tries", include_str!("tries.rs")),
             ("turns", include_str!("turns.rs")),

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::connect::meaning;
 use super::session::{execute, rows_max};
-use super::{archive, facts, job};
+use super::{archive, facts, job, ledger};
 use crate::id::SessionId;
 use crate::period::Period;
 use crate::scope::Scope;
@@ -38,6 +38,7 @@ pub(super) fn expire(db: &Connection, expiry: Expiry) -> Result<Expired, StoreEr
     let mut sessions = 0;
     for session in distinct(old.iter().map(|(_, session)| *session)) {
         forget_visit(db, session, expiry.now)?;
+        ledger::forget(db, session)?;
         let gone = execute(db, "DELETE FROM session WHERE key = ?1 AND turns = 0", [session])?;
         if gone > 0 {
             job::forget(db, session)?;

@@ -3,7 +3,8 @@
 //! Reading order: `schema.sql` and those after it, `connect` (opening a file), `writer` (group commit),
 //! `readers`, `row` (a turn as a row), then the statements: `session`, `turn`, `expire`, `recall`, `job`, `episode`,
 //! `told` (what of those is recalled), `topic` (which turn belongs to which), `topics` (what is kept of them), `archive` (text
-//! in blocks), `fact` (which turns are to be understood), `facts` (what was said and what follows). `changes`
+//! in blocks), `fact` (which turns are to be understood), `facts` (what was said and what follows), `ledger` (what the memory
+//! model costs). `changes`
 //! tells what the writer touched, `inspect` looks at a file from outside.
 
 mod archive;
@@ -16,6 +17,7 @@ mod fact;
 mod facts;
 mod inspect;
 mod job;
+mod ledger;
 mod lock;
 mod place;
 mod readers;
@@ -46,8 +48,9 @@ use self::readers::Readers;
 use self::writer::Writer;
 use super::archive::{Archive, ArchiveSize, Moved, Packed};
 use super::{
-    ChangeMark, Changes, DerivedRow, DueTurn, Episodes, Expired, Expiry, Facts, HistoryMatch, Jobs, Kept, Opened, Page,
-    PageRequest, RecallCursor, RecallPage, Recent, Revised, Stats, Store, StoreError, StoreFuture, Todo, Topics, Trail,
+    ChangeMark, Changes, DerivedRow, DueTurn, Episodes, Expired, Expiry, Facts, HistoryMatch, Jobs, Kept, Ledger,
+    Opened, Page, PageRequest, RecallCursor, RecallPage, Recent, Revised, Stats, Store, StoreError, StoreFuture, Todo,
+    Topics, Trail,
 };
 use crate::clock::Clock;
 use crate::episode::EpisodeSettings;
@@ -218,7 +221,11 @@ impl Archive for Sqlite {
 
 /// From how many turns on a session is due. An ephemeral one counts messages, and a turn is two of them.
 fn due(settings: &EpisodeSettings) -> Due {
-    Due { durable: settings.durable.at as u64, ephemeral: settings.ephemeral.at.div_ceil(2) as u64 }
+    Due {
+        durable: settings.durable.at as u64,
+        ephemeral: settings.ephemeral.at.div_ceil(2) as u64,
+        topic: settings.topic.at as u64,
+    }
 }
 
 impl Store for Sqlite {
@@ -434,6 +441,10 @@ impl Store for Sqlite {
     }
 
     fn facts(&self) -> &dyn Facts {
+        self
+    }
+
+    fn ledger(&self) -> &dyn Ledger {
         self
     }
 

@@ -227,6 +227,10 @@ impl Store for Flaky {
         self.inner.facts()
     }
 
+    fn ledger(&self) -> &dyn Ledger {
+        self.inner.ledger()
+    }
+
     fn stats(&self, scope: &Scope) -> StoreFuture<'_, Stats> {
         self.inner.stats(scope)
     }

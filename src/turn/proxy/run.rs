@@ -198,14 +198,14 @@ impl Run {
         &self,
         write: Write,
         laid: &Laid,
-        Noted { trace, topic }: Noted,
+        Noted { trace, topic, answered }: Noted,
     ) -> Result<Option<(Which, Kept)>, StoreError> {
         let notes = Map::new();
         let store = &self.memory.parts.store;
         match write {
             Write::Nothing => Ok(None),
             Write::Open(open, _lock) => {
-                let which = Which { id: open.id, session: open.session, attempt: 0, notes, trace, topic };
+                let which = Which { id: open.id, session: open.session, attempt: 0, notes, trace, topic, answered };
                 Ok(Some((which, store.open_turn(&self.scope, *open).await?.kept)))
             }
             Write::Revise(revise, _lock) => {
@@ -213,11 +213,11 @@ impl Run {
                 let attempt = store.revise_turn(&self.scope, revise).await?.attempt;
                 // The tool rounds of this try go with what was laid out for it, not for the last one.
                 let notes = laid.noted();
-                Ok(Some((Which { id, session, attempt, notes, trace, topic }, Kept::OnDisk)))
+                Ok(Some((Which { id, session, attempt, notes, trace, topic, answered }, Kept::OnDisk)))
             }
             Write::Continue(so_far, _lock) => {
                 let (id, session, attempt) = (so_far.id, so_far.session, so_far.attempt);
-                let which = Which { id, session, attempt, notes, trace, topic };
+                let which = Which { id, session, attempt, notes, trace, topic, answered };
                 Ok(Some((which, store.close_turn(&self.scope, so_far).await?)))
             }
         }
@@ -331,6 +331,7 @@ impl Run {
         let now = self.memory.parts.clock.now();
         let closed: ClosedTurn = ending(which, said, outcome, self.memory.parts.upstream.name(), now);
         let failed = closed.status == TurnStatus::Failed;
+        self.settle(which, &closed);
         let kept = self.memory.parts.store.close_turn(&self.scope, closed).await;
         let meters = self.memory.meters();
         if failed {
@@ -351,6 +352,15 @@ impl Run {
                 self.report(Some(which), "close_turn", &error);
                 false
             }
+        }
+    }
+
+    /// What a whole answer asks, and what it settles.
+    fn settle(&self, which: &Which, closed: &ClosedTurn) {
+        let answer = closed.messages.last().filter(|_| closed.status == TurnStatus::Complete);
+        if let Some(answer) = answer {
+            let heard = self.memory.hear(&answer.text);
+            self.memory.settle(&self.scope, which.session, which.id, heard, which.answered.as_ref());
         }
     }
 
