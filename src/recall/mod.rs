@@ -19,6 +19,7 @@ mod desk;
 mod episodes;
 mod excerpt;
 mod index;
+mod known;
 mod layer;
 mod marks;
 mod pack;
@@ -34,7 +35,6 @@ mod told;
 mod topics;
 mod vectors;
 mod weights;
-pub mod when;
 
 pub(crate) use render::recent_conversation;
 
@@ -180,6 +180,8 @@ pub struct Reminder {
     pub text: String,
     /// Whether that is only a part of the message.
     pub excerpt: bool,
+    /// What holds now, where it says what is no longer so.
+    pub note: Option<String>,
     /// Why it is there.
     pub reason: Reason,
     /// Its tokens, as rendered.
