@@ -54,16 +54,16 @@ pub(super) fn asks(view: &View<'_>, end: usize) -> bool {
 pub(super) fn stance(view: &View<'_>, words: std::ops::Range<usize>) -> Option<Refusal> {
     let table = view.table;
     let words = &view.words[words];
-    let signs: [(&Phrases, Refusal); 7] = [
+    let signs: [(&Phrases, Refusal); 6] = [
         (&table.task, Refusal::TaskText),
         (&table.played, Refusal::Hypothetical),
         (&table.fiction, Refusal::Hypothetical),
         (&table.supposed, Refusal::Hypothetical),
         (&table.reported, Refusal::Quoted),
         (&table.past, Refusal::Past),
-        (&table.asked, Refusal::Question),
     ];
-    signs.into_iter().find(|(phrases, _)| phrases.are_in(words)).map(|(_, reason)| reason)
+    let found = signs.into_iter().find(|(phrases, _)| phrases.are_in(words)).map(|(_, reason)| reason);
+    found.or_else(|| table.asked.end_at(words, 0).map(|_| Refusal::Question))
 }
 
 fn begins_clause(view: &View<'_>, at: usize) -> bool {

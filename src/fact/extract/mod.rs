@@ -197,7 +197,7 @@ fn found_at(view: &View<'_>, at: usize) -> Vec<(&'static Rule, Found)> {
         let begins = |(_, values): &(_, Vec<Range<usize>>)| {
             values.first().is_some_and(|value| rule.unless.end_at(&view.words, value.start).is_some())
         };
-        let excepted = found.held.iter().any(begins);
+        let excepted = found.held.iter().any(begins) || rule.unless_then.end_at(&view.words, found.at.end).is_some();
         ((closed || !rule.manner.closed) && !excepted).then_some((rule, found))
     };
     let mut all: Vec<(&Rule, Found)> = anchored.iter().filter_map(find).collect();

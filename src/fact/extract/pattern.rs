@@ -3,6 +3,7 @@
 //! Between its slots a pattern is a [`Phrase`]. A slot at the end reaches as far as its kind allows; one in the middle up to
 //! the words that follow it in the pattern; one at the beginning back to where its clause begins.
 
+use std::collections::HashSet;
 use std::ops::Range;
 
 use super::slot::{Slot, View};
@@ -18,11 +19,15 @@ pub(super) struct Pattern {
     pieces: Vec<Piece>,
     /// The words it may begin with.
     pub(super) anchors: Vec<String>,
+    /// All words that it names.
+    named: HashSet<String>,
 }
 
 #[derive(Debug)]
 struct Piece {
     phrase: Phrase,
+    /// Whether all of its words may be missing.
+    optional: bool,
     then: Option<Slot>,
 }
 
@@ -32,19 +37,23 @@ pub(super) struct Found {
     /// The words it covers.
     pub(super) at: Range<usize>,
     /// What stands in each slot: words, several where the slot is a list.
-    pub(super) held: Vec<(Slot, Vec<Range<usize>>)>,
+    pub(super) held: Vec<Held>,
 }
 
 impl Pattern {
     /// Reads a pattern as written above.
     pub(super) fn read(text: &str) -> Pattern {
-        let mut pattern = Pattern { before: None, pieces: Vec::new(), anchors: Vec::new() };
+        let mut pattern = Pattern { before: None, pieces: Vec::new(), anchors: Vec::new(), named: HashSet::new() };
         let mut words: Vec<&str> = Vec::new();
         for part in text.split_whitespace() {
             match part.strip_prefix('{').and_then(|part| part.strip_suffix('}')) {
                 Some(name) if pattern.pieces.is_empty() && words.is_empty() => pattern.before = Some(Slot::read(name)),
                 Some(name) => pattern.push(&mut words, Some(Slot::read(name))),
-                None => words.push(part),
+                None => {
+                    let plain = part.trim_matches(['[', ']']);
+                    pattern.named.extend(plain.split('|').map(str::to_owned));
+                    words.push(part);
+                }
             }
         }
         if !words.is_empty() {
@@ -57,7 +66,8 @@ impl Pattern {
         if self.pieces.is_empty() {
             self.anchors = anchors(words);
         }
-        self.pieces.push(Piece { phrase: Phrase::read(&words.join(" ")), then });
+        let optional = words.iter().all(|word| word.starts_with('['));
+        self.pieces.push(Piece { phrase: Phrase::read(&words.join(" ")), optional, then });
         words.clear();
     }
 
@@ -70,21 +80,38 @@ impl Pattern {
             found.at.start = start;
             found.held.push((slot.clone(), held.values));
         }
-        let mut next = at;
-        for (number, piece) in self.pieces.iter().enumerate() {
-            next = piece.phrase.end_at(&view.words, next)?;
-            let Some(slot) = &piece.then else { continue };
-            let held = match self.pieces.get(number + 1) {
-                None => view.read(slot, next, view.words.len())?,
-                Some(after) => view.read_until(slot, next, &after.phrase, MIDDLE_WORDS_MAX)?,
+        found.at.end = self.go_on(view, 0, at, &mut found.held)?;
+        (!self.is_denied(view, &found)).then_some(found)
+    }
+
+    /// Whether a word that may be any word says no: "ich arbeite [*] [*] bei" is not "ich arbeite nicht mehr bei".
+    fn is_denied(&self, view: &View<'_>, found: &Found) -> bool {
+        let is_held = |at: usize| found.held.iter().any(|(_, values)| values.iter().any(|value| value.contains(&at)));
+        let denies = |at: usize| view.table.negation.contains(view.word(at)) && !self.named.contains(view.word(at));
+        found.at.clone().any(|at| denies(at) && !is_held(at))
+    }
+
+    /// Reads piece `number` and those behind it from word `at` on; the word after all of them.
+    fn go_on(&self, view: &View<'_>, number: usize, at: usize, held: &mut Vec<Held>) -> Option<usize> {
+        let Some(piece) = self.pieces.get(number) else { return Some(at) };
+        let longest = piece.phrase.end_at(&view.words, at);
+        let missing = (piece.optional && 0 < number).then_some(at);
+        let kept = held.len();
+        [longest, missing].into_iter().flatten().find_map(|start| {
+            held.truncate(kept);
+            let Some(slot) = &piece.then else { return self.go_on(view, number + 1, start, held) };
+            let read = match self.pieces.get(number + 1) {
+                Some(after) if !after.optional => view.read_until(slot, start, &after.phrase, MIDDLE_WORDS_MAX)?,
+                _ => view.read(slot, start, view.words.len())?,
             };
-            next = held.end;
-            found.held.push((slot.clone(), held.values));
-        }
-        found.at.end = next;
-        Some(found)
+            held.push((slot.clone(), read.values));
+            self.go_on(view, number + 1, read.end, held)
+        })
     }
 }
+
+/// A slot, and the words in it.
+pub(super) type Held = (Slot, Vec<Range<usize>>);
 
 /// The words that a phrase may begin with.
 fn anchors(words: &[&str]) -> Vec<String> {

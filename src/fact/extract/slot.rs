@@ -187,11 +187,16 @@ impl View<'_> {
 
     /// Words with a capital, and those between them that names are joined by.
     fn capitals(&self, at: usize, limit: usize, words_max: usize) -> usize {
+        self.joined_capitals(at, limit, words_max, |word| self.table.particles.contains(word))
+    }
+
+    fn joined_capitals(&self, at: usize, limit: usize, words_max: usize, joins: impl Fn(&str) -> bool) -> usize {
+        let is_name = |at: usize| self.is_capital(at) && !self.is_own_word(at);
         let mut end = at;
         while end < limit && end - at < words_max {
-            let joined = (1..=2).find(|on| self.is_capital(end + on)).unwrap_or(0);
-            let between = (end..end + joined).all(|at| self.table.particles.contains(self.word(at)));
-            if self.is_capital(end) && !self.is_own_word(end) {
+            let joined = (1..=2).find(|on| is_name(end + on)).unwrap_or(0);
+            let between = (end..end + joined).all(|at| joins(self.word(at)));
+            if is_name(end) {
                 end += 1;
             } else if at < end && 0 < joined && between {
                 end += joined;
@@ -217,7 +222,8 @@ impl View<'_> {
             return None;
         }
         let end = self.capitals(at, limit, NAME_WORDS_MAX);
-        if first < end {
+        let numbered = self.word(first).starts_with(char::is_numeric);
+        if first < end && !numbered {
             return Read::one(at..end, end);
         }
         if spelt == Spelt::Capital {
@@ -270,7 +276,8 @@ impl View<'_> {
         if self.is_end(first, limit) || self.table.not_org.contains(self.word(first)) {
             return None;
         }
-        let end = self.capitals(first, limit, NAME_WORDS_MAX);
+        let joins = |word: &str| self.table.particles.contains(word) || self.table.org_particles.contains(word);
+        let end = self.joined_capitals(first, limit, NAME_WORDS_MAX, joins);
         if first < end {
             return Read::one(first..end, end);
         }
@@ -305,7 +312,8 @@ impl View<'_> {
     /// "the second one", "the way you": an article before a word that points at something in the conversation.
     fn refers(&self, at: usize, first: usize) -> bool {
         let definite = (at..first).any(|at| self.table.definite.contains(self.word(at)));
-        definite && !self.table.generic.contains(self.word(first)) && !self.is_capital(first)
+        let generic = &self.table.generic;
+        definite && !generic.contains("*") && !generic.contains(self.word(first)) && !self.is_capital(first)
     }
 
     fn ends_value(&self, first: usize, at: usize) -> bool {
