@@ -4,25 +4,29 @@
 //! answer. A model may propose; what becomes of a proposal is decided here.
 //!
 //! Reading order: the nouns here, `key` (what a fact is about) and `canon` (its names), `proposal` (what was understood of a
-//! message), `extract` (how the built-in understands one), `admit` (what of it may become a fact), `secret` (what never does).
+//! message), `extract` (how the built-in understands one), `admit` (what of it may become a fact) with
+//! `own` (whose words are whose), `fold` and `directive` (what pretends to be something else), `secret` (what is never kept).
 //!
 //! **Invariant:** this room never touches the store. It is handed facts and hands back changes.
 
 mod admit;
 mod canon;
+mod directive;
 mod extract;
 mod fold;
 mod key;
 mod own;
 mod proposal;
+mod refusal;
 mod secret;
 
-pub use admit::{ACTIVE_CONFIDENCE_MIN, Refusal, Verdict, admit};
+pub use admit::{ACTIVE_CONFIDENCE_MIN, Verdict, admit};
 pub use canon::{CanonicalKey, canonical, canonical_keys, importance, is_many};
 pub use extract::{Extracted, Heard, Refused, extract};
 pub use key::{Category, Key};
 pub use proposal::{Act, Proposal};
-pub use secret::masked;
+pub use refusal::Refusal;
+pub use secret::{MASK, masked};
 
 use jiff::Timestamp;
 

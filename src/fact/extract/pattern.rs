@@ -21,6 +21,10 @@ pub(super) struct Pattern {
     pub(super) anchors: Vec<String>,
     /// All words that it names.
     named: HashSet<String>,
+    /// Whether any word may stand somewhere in it.
+    has_wild: bool,
+    /// For each word that must be there: the bits of the words it may be.
+    needs: Vec<u128>,
 }
 
 #[derive(Debug)]
@@ -43,7 +47,7 @@ pub(super) struct Found {
 impl Pattern {
     /// Reads a pattern as written above.
     pub(super) fn read(text: &str) -> Pattern {
-        let mut pattern = Pattern { before: None, pieces: Vec::new(), anchors: Vec::new(), named: HashSet::new() };
+        let mut pattern = Pattern { before: None, pieces: Vec::new(), anchors: Vec::new(), named: HashSet::new(), has_wild: text.contains('*'), needs: Vec::new() };
         let mut words: Vec<&str> = Vec::new();
         for part in text.split_whitespace() {
             match part.strip_prefix('{').and_then(|part| part.strip_suffix('}')) {
@@ -67,12 +71,16 @@ impl Pattern {
             self.anchors = anchors(words);
         }
         let optional = words.iter().all(|word| word.starts_with('['));
+        self.needs.extend(words.iter().filter(|word| is_needed(word)).map(|word| bits(word.split('|'))));
         self.pieces.push(Piece { phrase: Phrase::read(&words.join(" ")), optional, then });
         words.clear();
     }
 
     /// Whether the pattern begins at word `at`, or its first words do where a slot stands before them.
     pub(super) fn find(&self, view: &View<'_>, at: usize) -> Option<Found> {
+        if self.needs.iter().any(|need| need & view.bits == 0) {
+            return None;
+        }
         let mut found = Found { at: at..at, held: Vec::new() };
         if let Some(slot) = &self.before {
             let start = view.clause_start(at);
@@ -84,11 +92,19 @@ impl Pattern {
         (!self.is_denied(view, &found)).then_some(found)
     }
 
-    /// Whether a word that may be any word says no: "ich arbeite [*] [*] bei" is not "ich arbeite nicht mehr bei".
+    /// Whether a word that may be any word says no, or begins something else: "ich arbeite [*] [*] bei" is not "ich arbeite
+    /// nicht mehr bei", and "i have a [*] [*] {animal}" is not "I have a weakness for fish".
     fn is_denied(&self, view: &View<'_>, found: &Found) -> bool {
         let is_held = |at: usize| found.held.iter().any(|(_, values)| values.iter().any(|value| value.contains(&at)));
-        let denies = |at: usize| view.table.negation.contains(view.word(at)) && !self.named.contains(view.word(at));
-        found.at.clone().any(|at| denies(at) && !is_held(at))
+        let denies = |word: &str| view.table.negation.contains(word) || (self.has_wild && view.table.stop.contains(word));
+        let is_denied = |at: usize| denies(view.word(at)) && !self.named.contains(view.word(at)) && !is_held(at);
+        Self::spoken(found).any(is_denied)
+    }
+
+    /// The words of a match up to its last value.
+    fn spoken(found: &Found) -> Range<usize> {
+        let last = found.held.last().and_then(|(_, values)| values.first()).map_or(found.at.end, |value| value.start);
+        found.at.start..last
     }
 
     /// Reads piece `number` and those behind it from word `at` on; the word after all of them.
@@ -124,4 +140,15 @@ fn anchors(words: &[&str]) -> Vec<String> {
         }
     }
     found
+}
+
+/// Whether a word of a pattern must be there as it is written.
+fn is_needed(word: &str) -> bool {
+    !word.starts_with('[') && !word.contains('*') && !matches!(word, "^" | "$" | "...")
+}
+
+/// Words as bits: a word whose bit is missing from a sentence is not in it.
+pub(super) fn bits<'a>(words: impl Iterator<Item = &'a str>) -> u128 {
+    let bit = |word: &str| 1 << (word.bytes().fold(7u32, |hash, byte| hash.wrapping_mul(31).wrapping_add(u32::from(byte))) % 128);
+    words.fold(0, |bits, word| bits | bit(word))
 }

@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 
+use super::pattern::bits;
 use super::table::Table;
 use super::token::{COMMA, is_mark};
 use crate::language::{Phrase, Tongue, Word, is_stop, month_or_short, number};
@@ -101,8 +102,17 @@ enum Spelt {
 pub(super) struct View<'a> {
     pub(super) text: &'a str,
     pub(super) words: Vec<Word<'a>>,
+    /// Which words there are, for a quick look.
+    pub(super) bits: u128,
     pub(super) table: &'static Table,
     pub(super) tongue: Tongue,
+}
+
+impl<'a> View<'a> {
+    pub(super) fn new(text: &'a str, words: Vec<Word<'a>>, tongue: Tongue) -> Self {
+        let bits = bits(words.iter().map(|word| &*word.text));
+        Self { text, words, bits, table: Table::of(tongue), tongue }
+    }
 }
 
 /// What a slot holds, and the word after it.
@@ -296,8 +306,9 @@ impl View<'_> {
         if self.is_end(first, limit) || bare(first) || (first != at && self.refers(at, first)) {
             return None;
         }
+        let to_do = first != at && self.table.to.contains(self.word(first - 1));
         let mut end = first;
-        while !self.is_end(end, limit) && !self.ends_value(first, end) {
+        while !self.is_end(end, limit) && !self.ends_value(first, end, to_do) {
             if end - first == VALUE_WORDS_MAX {
                 return None;
             }
@@ -316,13 +327,13 @@ impl View<'_> {
         definite && !generic.contains("*") && !generic.contains(self.word(first)) && !self.is_capital(first)
     }
 
-    fn ends_value(&self, first: usize, at: usize) -> bool {
+    fn ends_value(&self, first: usize, at: usize, to_do: bool) -> bool {
         if self.table.join.contains(self.word(at)) || self.table.clause.contains(self.word(at)) {
             return true;
         }
-        // "being in nature", "listening to music at night": what a doing needs comes right behind it.
-        let doing = at == first + 1 && self.table.doing.iter().any(|ending| self.word(first).ends_with(ending.as_str()));
-        self.table.stop.contains(self.word(at)) && !(doing && !self.table.clause.contains(self.word(at)))
+        // "being in nature", "to listen to music at night": what a doing needs comes right behind it.
+        let does = to_do || self.table.doing.iter().any(|ending| self.word(first).ends_with(ending.as_str()));
+        self.table.stop.contains(self.word(at)) && !(does && at == first + 1)
     }
 
     /// Without "a lot", "these days", "lol".

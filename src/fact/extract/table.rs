@@ -20,6 +20,8 @@ pub(super) struct Table {
     #[serde(deserialize_with = "words")]
     pub(super) own: HashSet<String>,
     #[serde(deserialize_with = "words")]
+    pub(super) others: HashSet<String>,
+    #[serde(deserialize_with = "words")]
     pub(super) personal: HashSet<String>,
     #[serde(deserialize_with = "words")]
     pub(super) negation: HashSet<String>,
@@ -33,6 +35,8 @@ pub(super) struct Table {
     pub(super) verbs: HashSet<String>,
     #[serde(deserialize_with = "list")]
     pub(super) doing: Vec<String>,
+    #[serde(deserialize_with = "words")]
+    pub(super) to: HashSet<String>,
     pub(super) dear: String,
     #[serde(deserialize_with = "words")]
     pub(super) articles: HashSet<String>,
