@@ -4,7 +4,8 @@
 //! answer. A model may propose; what becomes of a proposal is decided here.
 //!
 //! Reading order: the nouns here, `key` (what a fact is about) and `canon` (its names), `proposal` (what was understood of a
-//! message), `extract` (how the built-in understands one), `admit` (what of it may become a fact), `secret` (what never does);
+//! message), `extract` (how the built-in understands one), `admit` (what of it may become a fact) with
+//! `own` (whose words are whose), `fold` and `directive` (what pretends to be something else), `secret` (what is never kept);
 //! then `statement` (a proposal as it is kept), `timeline` (what follows from all statements), `reconcile` (that against what is
 //! held, to `change`s).
 //!
@@ -13,12 +14,14 @@
 mod admit;
 mod canon;
 mod change;
+mod directive;
 mod extract;
 mod fold;
 mod key;
 mod own;
 mod proposal;
 mod reconcile;
+mod refusal;
 mod secret;
 mod statement;
 mod timeline;
@@ -26,14 +29,15 @@ mod timeline;
 #[cfg(test)]
 mod tests;
 
-pub use admit::{ACTIVE_CONFIDENCE_MIN, Refusal, Verdict, admit};
+pub use admit::{ACTIVE_CONFIDENCE_MIN, Verdict, admit};
 pub use canon::{CanonicalKey, canonical, canonical_keys, importance, is_many};
 pub use change::{Change, What};
 pub use extract::{Extracted, Heard, Refused, extract};
 pub use key::{Category, Key};
 pub use proposal::{Act, Proposal};
 pub use reconcile::reconcile;
-pub use secret::masked;
+pub use refusal::Refusal;
+pub use secret::{MASK, masked};
 pub use statement::{Maker, Statement, same_value};
 pub use timeline::{Version, timeline};
 

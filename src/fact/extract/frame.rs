@@ -3,10 +3,13 @@
 //! What may stand before a statement is listed, everything else makes it none: "The house I live in is old" states nothing
 //! about where somebody lives.
 
+use std::collections::HashSet;
+
 use super::slot::View;
+use super::table::Table;
 use super::token::{BREAK, COMMA, is_mark};
-use crate::fact::Refusal;
-use crate::language::Phrases;
+use crate::fact::{Key, Refusal};
+use crate::language::{Phrases, Tongue};
 
 /// Words before a statement that are looked at.
 const LEAD_WORDS_MAX: usize = 16;
@@ -56,16 +59,31 @@ pub(super) fn asks(view: &View<'_>, end: usize) -> bool {
 pub(super) fn stance(view: &View<'_>, words: std::ops::Range<usize>) -> Option<Refusal> {
     let table = view.table;
     let words = &view.words[words];
-    let signs: [(&Phrases, Refusal); 7] = [
+    let signs: [(&Phrases, Refusal); 6] = [
         (&table.task, Refusal::TaskText),
         (&table.played, Refusal::Hypothetical),
         (&table.fiction, Refusal::Hypothetical),
         (&table.supposed, Refusal::Hypothetical),
         (&table.reported, Refusal::Quoted),
         (&table.past, Refusal::Past),
-        (&table.asked, Refusal::Question),
     ];
-    signs.into_iter().find(|(phrases, _)| phrases.are_in(words)).map(|(_, reason)| reason)
+    let found = signs.into_iter().find(|(phrases, _)| phrases.are_in(words)).map(|(_, reason)| reason);
+    found.or_else(|| table.asked.end_at(words, 0).map(|_| Refusal::Question))
+}
+
+/// Whether nobody speaks of themselves here, or "my friend" is who it is about.
+pub(super) fn is_about_others(view: &View<'_>, key: &Key) -> bool {
+    let table = view.table;
+    let is = |words: &HashSet<String>, at: usize| words.contains(view.word(at));
+    let spanish =
+        view.tongue == Tongue::Spanish && (0..view.words.len()).any(|at| table.anchors.contains_key(view.word(at)));
+    let own = spanish || (0..view.words.len()).any(|at| Tongue::ALL.iter().any(|one| is(&Table::of(*one).own, at)));
+    let theirs = |at: usize| {
+        is(&table.own, at) && (is(&table.others, at + 1) || table.relations.contains_key(view.word(at + 1)))
+    };
+    let speaks = (0..view.words.len()).any(|at| table.implied.iter().any(|subject| view.word(at) == subject));
+    let close = ["family", "friend", "pet"].contains(&key.name.as_str());
+    !own || (!close && !speaks && (0..view.words.len()).any(theirs))
 }
 
 fn begins_clause(view: &View<'_>, at: usize) -> bool {

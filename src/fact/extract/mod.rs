@@ -29,8 +29,8 @@ use self::state::{Said, proposals};
 use self::table::{Rule, Table};
 use self::token::{ASKED, ends, is_mark, spelled, tokens};
 use super::own::{self, Foreign};
-use super::{Proposal, Refusal, masked};
-use crate::language::{Phrases, Tongue, Word};
+use super::{Category, Proposal, Refusal, masked};
+use crate::language::{Phrases, Tongue, Word, tongue};
 
 /// Facts of one message.
 const PROPOSALS_MAX: usize = 32;
@@ -86,6 +86,40 @@ pub fn extract(heard: &Heard<'_>) -> Extracted {
     reader.extracted
 }
 
+/// Whether the built-in reads the same fact in the same message.
+pub(super) fn agrees(proposal: &Proposal, heard: &Heard<'_>) -> bool {
+    let is_same = |one: &Proposal| {
+        let value = one.value.to_lowercase() == proposal.value.to_lowercase();
+        one.key == proposal.key && one.act == proposal.act && value
+    };
+    extract(heard).proposals.iter().any(is_same)
+}
+
+/// Why the sentence that holds a quote speaks against being a statement about the user: it is a question, supposed, reported, or about
+/// somebody else. A coarse look, for what the patterns do not know.
+pub(super) fn stance(line: &str, proposal: &Proposal) -> Option<Refusal> {
+    let tongue = tongue(line, Tongue::default());
+    let words = tokens(line);
+    let sentences = sentences(&words);
+    let quoted = tokens(&proposal.quote);
+    let held = sentences.iter().position(|sentence| holds(sentence, &quoted)).unwrap_or(0);
+    let sentence = sentences.get(held)?;
+    let view = View::new(line, spelled(sentence.words, &Table::of(tongue).spelling), tongue);
+    let is_wish = proposal.key.category == Category::Instruction;
+    let denied = Context::of(&sentences, tongue).denies(held).or_else(|| frame::stance(&view, 0..view.words.len()));
+    denied
+        .filter(|reason| !is_wish || *reason != Refusal::Question)
+        .or((sentence.asks && !is_wish).then_some(Refusal::Question))
+        .or((!is_wish && frame::is_about_others(&view, &proposal.key)).then_some(Refusal::NotFirstPerson))
+}
+
+/// Whether a sentence holds the first words of a quote.
+fn holds(sentence: &Sentence<'_, '_>, quoted: &[Word<'_>]) -> bool {
+    let begins: Vec<&str> = quoted.iter().take(4).map(|word| &*word.text).collect();
+    let same = |words: &[Word<'_>]| words.iter().map(|word| &*word.text).eq(begins.iter().copied());
+    !begins.is_empty() && sentence.words.windows(begins.len()).any(same)
+}
+
 struct Reader<'a> {
     heard: &'a Heard<'a>,
     foreign: &'a [Foreign],
@@ -106,7 +140,7 @@ impl Reader<'_> {
         for (number, sentence) in sentences.iter().enumerate() {
             for tongue in signed(sentence.words) {
                 let table = Table::of(tongue);
-                let view = View { text, words: spelled(sentence.words, &table.spelling), table, tongue };
+                let view = View::new(text, spelled(sentence.words, &table.spelling), tongue);
                 let found = scan(&view, sentence.asks);
                 if found.is_empty() {
                     continue;
@@ -181,10 +215,16 @@ fn judged(view: &View<'_>, (rule, found): (&'static Rule, Found), is_question: b
         frame = match () {
             () if asked => Err(Refusal::Question),
             () if in_play() => Err(Refusal::Hypothetical),
+            // A wish begins its sentence or its clause: "they laugh and always make us smile" is none.
+            () if rule.category == Category::Instruction && !begins(view, how.start) => Err(Refusal::Aside),
             () => Ok(how),
         };
     }
     Match { rule, found, frame }
+}
+
+fn begins(view: &View<'_>, start: usize) -> bool {
+    start.checked_sub(1).is_none_or(|before| is_mark(&view.words[before]))
 }
 
 /// The rules whose words begin at `at`, longest first; of one key only the longest.
@@ -198,7 +238,9 @@ fn found_at(view: &View<'_>, at: usize) -> Vec<(&'static Rule, Found)> {
         let begins = |(_, values): &(_, Vec<Range<usize>>)| {
             values.first().is_some_and(|value| rule.unless.end_at(&view.words, value.start).is_some())
         };
-        let excepted = found.held.iter().any(begins);
+        let excepted = found.held.iter().any(begins)
+            || rule.unless.end_at(&view.words, found.at.start).is_some()
+            || rule.unless_then.end_at(&view.words, found.at.end).is_some();
         ((closed || !rule.manner.closed) && !excepted).then_some((rule, found))
     };
     let mut all: Vec<(&Rule, Found)> = anchored.iter().filter_map(find).collect();
@@ -232,7 +274,7 @@ fn implied(view: &View<'_>, is_question: bool) -> Vec<Match<'static>> {
     for (at, _) in view.words.iter().enumerate().filter(|(_, word)| view.table.join.contains(&*word.text)) {
         let mut words: Vec<Word<'_>> = view.words[at..].to_vec();
         words[0].text = subject.clone().into();
-        let rest = View { words, ..*view };
+        let rest = View::new(view.text, words, view.tongue);
         if rest.words.len() > 1 && !view.table.subject.contains(rest.word(1)) {
             matches.extend(found_at(&rest, 0).into_iter().map(|(rule, mut found)| {
                 let mut one = judged(&rest, (rule, found.clone()), is_question);

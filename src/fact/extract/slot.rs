@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 
+use super::pattern::bits;
 use super::table::Table;
 use super::token::{COMMA, is_mark};
 use crate::language::{Phrase, Tongue, Word, is_stop, month_or_short, number};
@@ -101,8 +102,17 @@ enum Spelt {
 pub(super) struct View<'a> {
     pub(super) text: &'a str,
     pub(super) words: Vec<Word<'a>>,
+    /// Which words there are, for a quick look.
+    pub(super) bits: u128,
     pub(super) table: &'static Table,
     pub(super) tongue: Tongue,
+}
+
+impl<'a> View<'a> {
+    pub(super) fn new(text: &'a str, words: Vec<Word<'a>>, tongue: Tongue) -> Self {
+        let bits = bits(words.iter().map(|word| &*word.text));
+        Self { text, words, bits, table: Table::of(tongue), tongue }
+    }
 }
 
 /// What a slot holds, and the word after it.
@@ -187,11 +197,16 @@ impl View<'_> {
 
     /// Words with a capital, and those between them that names are joined by.
     fn capitals(&self, at: usize, limit: usize, words_max: usize) -> usize {
+        self.joined_capitals(at, limit, words_max, |word| self.table.particles.contains(word))
+    }
+
+    fn joined_capitals(&self, at: usize, limit: usize, words_max: usize, joins: impl Fn(&str) -> bool) -> usize {
+        let is_name = |at: usize| self.is_capital(at) && !self.is_own_word(at);
         let mut end = at;
         while end < limit && end - at < words_max {
-            let joined = (1..=2).find(|on| self.is_capital(end + on)).unwrap_or(0);
-            let between = (end..end + joined).all(|at| self.table.particles.contains(self.word(at)));
-            if self.is_capital(end) && !self.is_own_word(end) {
+            let joined = (1..=2).find(|on| is_name(end + on)).unwrap_or(0);
+            let between = (end..end + joined).all(|at| joins(self.word(at)));
+            if is_name(end) {
                 end += 1;
             } else if at < end && 0 < joined && between {
                 end += joined;
@@ -217,7 +232,8 @@ impl View<'_> {
             return None;
         }
         let end = self.capitals(at, limit, NAME_WORDS_MAX);
-        if first < end {
+        let numbered = self.word(first).starts_with(char::is_numeric);
+        if first < end && !numbered {
             return Read::one(at..end, end);
         }
         if spelt == Spelt::Capital {
@@ -275,7 +291,8 @@ impl View<'_> {
         if self.is_end(first, limit) || self.table.not_org.contains(self.word(first)) {
             return None;
         }
-        let end = self.capitals(first, limit, NAME_WORDS_MAX);
+        let joins = |word: &str| self.table.particles.contains(word) || self.table.org_particles.contains(word);
+        let end = self.joined_capitals(first, limit, NAME_WORDS_MAX, joins);
         if first < end {
             return Read::one(first..end, end);
         }
@@ -295,8 +312,9 @@ impl View<'_> {
         if self.is_end(first, limit) || bare(first) || (first != at && self.refers(at, first)) {
             return None;
         }
+        let to_do = first != at && self.table.to.contains(self.word(first - 1));
         let mut end = first;
-        while !self.is_end(end, limit) && !self.ends_value(first, end) {
+        while !self.is_end(end, limit) && !self.ends_value(first, end, to_do) {
             if end - first == VALUE_WORDS_MAX {
                 return None;
             }
@@ -312,17 +330,17 @@ impl View<'_> {
     /// "the second one", "the way you": an article before a word that points at something in the conversation.
     fn refers(&self, at: usize, first: usize) -> bool {
         let definite = (at..first).any(|at| self.table.definite.contains(self.word(at)));
-        definite && !self.table.generic.contains(self.word(first)) && !self.is_capital(first)
+        let generic = &self.table.generic;
+        definite && !generic.contains("*") && !generic.contains(self.word(first)) && !self.is_capital(first)
     }
 
-    fn ends_value(&self, first: usize, at: usize) -> bool {
+    fn ends_value(&self, first: usize, at: usize, to_do: bool) -> bool {
         if self.table.join.contains(self.word(at)) || self.table.clause.contains(self.word(at)) {
             return true;
         }
-        // "being in nature", "listening to music at night": what a doing needs comes right behind it.
-        let doing =
-            at == first + 1 && self.table.doing.iter().any(|ending| self.word(first).ends_with(ending.as_str()));
-        self.table.stop.contains(self.word(at)) && !(doing && !self.table.clause.contains(self.word(at)))
+        // "being in nature", "to listen to music at night": what a doing needs comes right behind it.
+        let does = to_do || self.table.doing.iter().any(|ending| self.word(first).ends_with(ending.as_str()));
+        self.table.stop.contains(self.word(at)) && !(does && at == first + 1)
     }
 
     /// Without "a lot", "these days", "lol".

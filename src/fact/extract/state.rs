@@ -66,7 +66,8 @@ impl Said<'_, '_> {
         let changed = || {
             let near = self.frame.start..view.words.len().min(self.found.at.end + 2);
             let settled = key.category != Category::Instruction && !is_many(key.category, &key.name);
-            settled && view.table.now.are_in(&view.words[near])
+            let near = &view.words[near];
+            settled && view.table.now.are_in(near) && !view.table.not_now.are_in(near)
         };
         match self.rule.act {
             Act::State if self.frame.forgets => Act::End,
@@ -92,8 +93,8 @@ impl Said<'_, '_> {
         let all = values.iter().map(|value| {
             let text = clean(self.view, value.clone());
             let value = if rule.value.is_empty() { text } else { self.filled(&rule.value, main, &text) };
-            let item = if rule.item.is_empty() { value.clone() } else { self.filled(&rule.item, main, &value) };
-            (self.key(&item), value)
+            let named = if rule.item.is_empty() { value.clone() } else { self.filled(&rule.item, main, &value) };
+            (self.key(&self.undear(&named)), value)
         });
         let bare =
             values.is_empty().then(|| (self.key(&self.filled(&rule.item, 0, "")), self.filled(&rule.value, 0, "")));
@@ -107,6 +108,12 @@ impl Said<'_, '_> {
             true => Key::of_many(rule.category, &rule.name, &item(named)),
             false => Key::single(rule.category, &rule.name),
         }
+    }
+
+    /// `lievelingskleur` is a `kleur`.
+    fn undear(&self, named: &str) -> String {
+        let named = named.to_lowercase();
+        named.strip_prefix(&self.view.table.dear).map_or_else(|| named.clone(), str::to_owned)
     }
 
     /// A template with `{1}`, `{2}` … for what the slots hold.

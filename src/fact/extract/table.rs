@@ -20,7 +20,11 @@ pub(super) struct Table {
     #[serde(deserialize_with = "words")]
     pub(super) own: HashSet<String>,
     #[serde(deserialize_with = "words")]
+    pub(super) others: HashSet<String>,
+    #[serde(deserialize_with = "words")]
     pub(super) personal: HashSet<String>,
+    #[serde(deserialize_with = "words")]
+    pub(super) negation: HashSet<String>,
     #[serde(deserialize_with = "words")]
     pub(super) clause: HashSet<String>,
     #[serde(deserialize_with = "words")]
@@ -31,6 +35,9 @@ pub(super) struct Table {
     pub(super) verbs: HashSet<String>,
     #[serde(deserialize_with = "list")]
     pub(super) doing: Vec<String>,
+    #[serde(deserialize_with = "words")]
+    pub(super) to: HashSet<String>,
+    pub(super) dear: String,
     #[serde(deserialize_with = "words")]
     pub(super) articles: HashSet<String>,
     #[serde(deserialize_with = "words")]
@@ -45,6 +52,8 @@ pub(super) struct Table {
     pub(super) not_value: HashSet<String>,
     #[serde(deserialize_with = "words")]
     pub(super) particles: HashSet<String>,
+    #[serde(deserialize_with = "words")]
+    pub(super) org_particles: HashSet<String>,
     #[serde(deserialize_with = "words")]
     pub(super) titles: HashSet<String>,
     #[serde(deserialize_with = "words")]
@@ -94,6 +103,8 @@ pub(super) struct Table {
     #[serde(deserialize_with = "phrases")]
     pub(super) now: Phrases,
     #[serde(deserialize_with = "phrases")]
+    pub(super) not_now: Phrases,
+    #[serde(deserialize_with = "phrases")]
     pub(super) supposed: Phrases,
     #[serde(deserialize_with = "phrases")]
     pub(super) played: Phrases,
@@ -141,6 +152,8 @@ pub(super) struct Rule {
     pub(super) manner: Manner,
     /// What the value of this rule does not begin with.
     pub(super) unless: Phrases,
+    /// What does not follow it.
+    pub(super) unless_then: Phrases,
     pub(super) say: Vec<Pattern>,
 }
 
@@ -193,6 +206,8 @@ struct WrittenRule {
     only: String,
     #[serde(default)]
     unless: Vec<String>,
+    #[serde(default)]
+    unless_then: Vec<String>,
 }
 
 #[derive(Deserialize, Default, Clone, Copy)]
@@ -313,6 +328,7 @@ impl Rule {
                 asked: only("asked"),
             },
             unless: Phrases::read(&written.unless),
+            unless_then: Phrases::read(&written.unless_then),
             say: written.say.iter().map(|pattern| Pattern::read(pattern)).collect(),
         }
     }

@@ -63,15 +63,14 @@ fn push_gap<'a>(found: &mut Vec<Word<'a>>, text: &'a str, gap: Range<usize>) {
         None => between,
     };
     let before = found.last().map_or("", |word| &word.text);
-    if let Some(mark) = mark(before, rest) {
+    if let Some(mark) = mark(before, rest, gap.end == text.len()) {
         let start = gap.end - rest.len();
         found.push(Word { text: Cow::Borrowed(mark), at: start..gap.end });
     }
 }
 
 /// The strongest mark between two words.
-fn mark(before: &str, between: &str) -> Option<&'static str> {
-    let last = between.chars().next_back().is_none_or(char::is_whitespace);
+fn mark(before: &str, between: &str, last: bool) -> Option<&'static str> {
     // Marks between letters belong to a word: 3.50, 10:30, node.js, they/them.
     if !last && !between.contains(char::is_whitespace) {
         let quoting = between.contains(['"', '“', '”', '„', '«', '»', '(', ')', '…', ';', '!', '¿', '¡', '—', '?']);
