@@ -95,7 +95,7 @@ pub(super) fn compose(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::id::{CountedIds, Ids};
+    use crate::id::{CountedIds, Ids, SessionId};
     use crate::message::{Message, Role};
     use crate::session::{Templates, TurnStatus};
     use jiff::Timestamp;
@@ -104,8 +104,8 @@ mod tests {
         let ids = CountedIds::default();
         let said = |role, text: &str| Message::new(role, text, Timestamp::UNIX_EPOCH);
         Turn {
-            id: ids.turn(Timestamp::UNIX_EPOCH),
-            session: ids.session(),
+            id: (0..number).map(|_| ids.turn(Timestamp::UNIX_EPOCH)).last().expect("numbers begin at 1"),
+            session: SessionId::named("acme", "talk"),
             number,
             status: TurnStatus::Complete,
             messages: vec![said(Role::User, question), said(Role::Assistant, answer)],
