@@ -10,7 +10,7 @@ use super::asides::{Decided, Looking, Summaries};
 use super::assemble::ReadTurns;
 use super::complete::Running;
 use super::counted::Counted;
-use super::episodes::{EpisodeShelf, Nearness, Shrunk};
+use super::episodes::{EpisodeShelf, Shrunk};
 use super::index::cache::{Cache, Marks, Shelf};
 use super::index::kernel::{Bytes, quantise};
 use super::index::{Change, IndexedTurn, ScopeIndex};
@@ -26,6 +26,7 @@ use crate::model::embed::Embedder;
 use crate::scope::Scope;
 use crate::session::Turn;
 use crate::store::{ChangeMark, Changes, RecallCursor, RecallEntry, RecallKept, RecallPage, Store, StoreError};
+use crate::topic::Thresholds;
 
 /// What recall is made of.
 #[derive(Clone)]
@@ -130,8 +131,8 @@ impl Recall {
 
     fn looking<'a>(&self, ask: &'a Ask, plan: &'a Plan, vectors: &'a QuestionVectors) -> Looking<'a> {
         let embedder = &self.parts.embedder;
-        let nearness = Nearness::of(embedder.id(), embedder.near());
-        Looking { ask, plan, vectors, nearness, episodes_max: self.settings.episodes_max }
+        let thresholds = Thresholds::of(embedder.id(), embedder.near());
+        Looking { ask, plan, vectors, thresholds, episodes_max: self.settings.episodes_max }
     }
 
     /// What may be laid before the model beside messages: what was handed in, and summaries.
