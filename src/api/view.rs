@@ -1,7 +1,9 @@
 //! Our nouns as clients see them. Wire types stay here; the rooms' nouns are free to change.
 
+mod clarification;
 mod topic;
 
+pub(super) use clarification::{ChosenView, ClarificationView};
 pub(super) use topic::{TopicMessageView, TopicSeen, TopicStatsView};
 
 use std::time::Duration;

@@ -2,14 +2,16 @@
 //!
 //! Reading order: `rows` (what recall keeps of turns), `topics` (which topic turns belong to, what fades and what grows
 //! together), `jobs` (claiming work and seeing it through), `consolidate` (turns that left the window become episodes),
-//! `tell` (hours and the session from those), `embed` (their vectors, when another embedder has come), `archive` (their text
-//! moves into blocks).
+//! `tell` (hours and the session from those), `summarise` (topics are told), `propose` (a memory model is asked, or the
+//! built-in does it), `embed` (vectors of summaries, when another embedder has come), `archive` (text moves into blocks).
 
 mod archive;
 mod consolidate;
 mod embed;
 mod jobs;
+mod propose;
 mod rows;
+mod summarise;
 mod tell;
 mod topics;
 

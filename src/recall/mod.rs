@@ -234,6 +234,16 @@ pub struct Recalled {
 }
 
 impl Recalled {
+    /// Nothing but a line that was known beforehand, if it fits.
+    pub(crate) fn alone(aside: Aside, tokens_max: usize) -> Self {
+        let text = render::alone(&aside);
+        let tokens = crate::tokens::count(&text);
+        if tokens > tokens_max {
+            return Self::default();
+        }
+        Self { asides: vec![Considered { aside, fate: Fate::Kept, tokens }], text, tokens, ..Self::default() }
+    }
+
     /// There was no place for it after all.
     pub(crate) fn leave_out(&mut self) {
         self.reminders.clear();

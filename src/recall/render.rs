@@ -102,6 +102,11 @@ pub(crate) fn aside_line(aside: &Aside, zone: &TimeZone, running: Option<Session
     format!("- {days} ({place}) turns {first}-{last}: {text}")
 }
 
+/// An aside that is all there is, under its heading.
+pub(crate) fn alone(aside: &Aside) -> String {
+    format!("{}\n- {}", aside.layer.section().heading(), one_line(&aside.text))
+}
+
 /// The line that says what a follow-up refers to. Words only: nothing in it can open a line of its own.
 pub(crate) fn reference(words: &str) -> String {
     format!("(the question refers to: {})", one_line(words))

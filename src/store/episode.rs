@@ -3,6 +3,8 @@
 //! Episodes are written by the effect of a job alone. They outlive the turns they tell when those grow too old, and go with
 //! their session when a person removes it.
 
+use jiff::Timestamp;
+
 use super::recall::{ChangeMark, Stamp};
 use super::{Page, PageRequest, StoreFuture};
 use crate::episode::{Episode, Leaving, Level, Meaning};
@@ -26,8 +28,8 @@ pub trait Episodes: Send + Sync {
     /// oldest.
     fn tier(&self, scope: &Scope, session: SessionId, wanted: Wanted) -> StoreFuture<'_, Vec<Episode>>;
 
-    /// Removes what can be made again from turns, of one user or of everybody, and asks for it to be made. What tells of
-    /// turns that are gone stays. Answers how many episodes went.
+    /// Removes what can be made again from turns, of one user or of everybody, and asks for it to be made: episodes, and
+    /// what topics tell. What tells of turns that are gone stays. Answers how many episodes went.
     fn make_again(&self, scope: Option<&Scope>) -> StoreFuture<'_, u64>;
 
     /// What may be recalled: summaries that say something, of which no turn has changed, in the order they were first
@@ -104,6 +106,10 @@ pub struct Progress {
     pub consolidated: u64,
     /// The number of the first turn after it that is there, shown or not.
     pub begins: u64,
+    /// When something was last said.
+    pub last_said: Timestamp,
+    /// Bytes of the text of those turns.
+    pub leaving_bytes: u64,
     /// Shown turns after it, oldest first; ephemeral sessions weigh them in messages.
     pub leaving: Vec<Leaving>,
     /// The last stretch.
@@ -126,7 +132,7 @@ pub struct Wanted {
     /// Those that begin after this turn.
     pub after: u64,
     /// Those that were said in this hour, by when it began; `None` is any.
-    pub hour: Option<jiff::Timestamp>,
+    pub hour: Option<Timestamp>,
     /// Most of them.
     pub limit: usize,
 }

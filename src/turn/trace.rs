@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::clarify::noted;
 use super::remind::Reminded;
 use crate::memory::Memory;
 use crate::recall::{AsideSource, Considered, Ranked, Recalled, Reminder};
@@ -15,18 +16,23 @@ const QUESTION_CHARS_MAX: usize = 2_000;
 impl Memory {
     /// The trace of a recall as JSON; none for one that was late or failed.
     pub(super) fn trace(&self, question: &str, reminded: &Reminded) -> Option<String> {
-        let Reminded { recalled, took, .. } = reminded;
+        let Reminded { recalled, took, clarification, .. } = reminded;
+        let chosen = clarification.as_ref().map(noted);
         // A recall that came to its end knows which kind of chat it assumed.
         recalled.profile?;
         let version = self.parts.weights.version();
-        let with = |candidates: usize| trace(question, recalled, version, took.as_secs_f64() * 1e3, candidates);
+        let with = |candidates: usize| {
+            let mut trace = trace(question, recalled, version, took.as_secs_f64() * 1e3, candidates);
+            trace["clarification"] = chosen.clone().into();
+            trace.to_string()
+        };
         let most = self.settings.recall.trace_candidates.min(recalled.ranked.len());
         let halves = std::iter::successors(Some(most), |most| (*most > 0).then_some(most / 2));
         halves.map(with).find(|trace| trace.len() <= TRACE_BYTES_MAX)
     }
 }
 
-fn trace(question: &str, recalled: &Recalled, weights_version: u32, took_ms: f64, candidates: usize) -> String {
+fn trace(question: &str, recalled: &Recalled, weights_version: u32, took_ms: f64, candidates: usize) -> Value {
     let question: String = question.chars().take(QUESTION_CHARS_MAX).collect();
     json!({
         "question": question,
@@ -41,7 +47,6 @@ fn trace(question: &str, recalled: &Recalled, weights_version: u32, took_ms: f64
         "reminders": recalled.reminders.iter().map(reminder).collect::<Vec<_>>(),
         "asides": recalled.asides.iter().take(ASIDES_MAX).map(aside).collect::<Vec<_>>(),
     })
-    .to_string()
 }
 
 fn candidate(ranked: &Ranked) -> Value {
@@ -98,7 +103,7 @@ mod tests {
         let signals = vec![("bm25", 1.234_56), ("recency", -0.000_4)];
         let ranked = vec![Ranked { message, score: 1.233_9, signals, fate: Fate::OverBudget }];
         let recalled = Recalled { ranked, profile: Some(Profile::Mixed), searched: 7, ..Recalled::default() };
-        let trace: Value = serde_json::from_str(&trace(&"é".repeat(9_000), &recalled, 3, 0.123_45, 9)).expect("JSON");
+        let trace = trace(&"é".repeat(9_000), &recalled, 3, 0.123_45, 9);
         assert_eq!(trace["question"].as_str().map(|text| text.chars().count()), Some(QUESTION_CHARS_MAX));
         assert_eq!((&trace["took_ms"], &trace["weights_version"]), (&json!(0.123), &json!(3)));
         let candidate = &trace["candidates"][0];

@@ -276,7 +276,8 @@ async fn a_turn_says_why_it_was_reminded() {
                 "tokens",
                 "candidates",
                 "reminders",
-                "asides"
+                "asides",
+                "clarification"
             ]
         );
         assert_eq!(context["question"], "What is my dog called?");

@@ -287,6 +287,8 @@ async fn stats_count() {
             "jobs_dead",
             "jobs_last_error",
             "model",
+            "memory_model",
+            "memory_today",
             "version",
             "uptime_seconds"
         ]

@@ -2,12 +2,12 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::HeaderMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
 use crate::api::App;
+use crate::api::access::Visitor;
 use crate::api::error::{ApiError, ErrorView};
 use crate::api::identity::SessionPath;
 use crate::api::params::Params;
@@ -66,11 +66,11 @@ impl SummaryView {
     responses((status = 200, body = Context), (status = 404, body = ErrorView)))]
 pub(in crate::api) async fn show(
     State(app): State<App>,
-    headers: HeaderMap,
+    visitor: Visitor,
     SessionPath(id): SessionPath,
     Params(query): Params<ContextQuery>,
 ) -> Result<Json<Context>, ApiError> {
-    let scope = app.scope(&headers, query.user_id.as_deref(), Some(id))?;
+    let scope = app.scope(&visitor, query.user_id.as_deref(), Some(id))?;
     let view = app.memory.context(&scope, id, query.query.as_deref()).await?;
     Ok(Json(Context {
         session_id: id.to_string(),

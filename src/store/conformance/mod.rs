@@ -21,11 +21,14 @@ pub mod episodes;
 pub mod expiry;
 pub mod following;
 pub mod jobs;
+pub mod ledger;
 pub mod lifecycle;
 pub mod recall;
 pub mod revisions;
 pub mod sessions;
 mod talk;
+pub mod telling;
+pub mod tenants;
 pub mod topics;
 pub mod tries;
 pub mod turns;
@@ -97,6 +100,10 @@ macro_rules! conformance {
             jobs::jobs_belong_to_their_user,
             jobs::jobs_are_listed_in_pages,
             jobs::new_jobs_are_told,
+            jobs::a_job_that_is_too_early_waits,
+            ledger::spending_adds_up_by_tenant_and_day,
+            ledger::answers_that_were_no_use_are_kept,
+            ledger::answers_go_with_what_was_said,
             lifecycle::a_fresh_store_answers,
             lifecycle::abandoned_turns_fail,
             lifecycle::a_closed_store_says_so,
@@ -128,6 +135,19 @@ macro_rules! conformance {
             sessions::deleting_counts_the_turns,
             sessions::a_deleted_session_begins_anew,
             sessions::stats_count_what_one_user_has,
+            telling::a_long_topic_is_told_once,
+            telling::what_comes_meanwhile_is_not_told,
+            telling::what_is_gone_is_told_no_more,
+            telling::a_name_that_people_gave_stays,
+            telling::topics_are_told_again,
+            tenants::a_tenant_is_written_down_once,
+            tenants::a_key_comes_back_without_its_secret,
+            tenants::keys_are_replaced_and_revoked,
+            tenants::ended_keys_are_forgotten_in_time,
+            tenants::every_change_is_a_new_version,
+            tenants::sessions_follow_their_tenants_ttl,
+            tenants::an_erased_tenant_leaves_nothing,
+            tenants::a_tenants_usage_is_counted,
             topics::a_turn_joins_its_topic_when_it_closes,
             topics::turns_without_a_topic_are_listed,
             topics::a_topic_that_loses_turns_is_made_anew,
@@ -184,10 +204,13 @@ mod tests {
             ("expiry", include_str!("expiry.rs")),
             ("following", include_str!("following.rs")),
             ("jobs", include_str!("jobs.rs")),
+            ("ledger", include_str!("ledger.rs")),
             ("lifecycle", include_str!("lifecycle.rs")),
             ("recall", include_str!("recall.rs")),
             ("revisions", include_str!("revisions.rs")),
             ("sessions", include_str!("sessions.rs")),
+            ("telling", include_str!("telling.rs")),
+            ("tenants", include_str!("tenants.rs")),
             ("topics", include_str!("topics.rs")),
             ("tries", include_str!("tries.rs")),
             ("turns", include_str!("turns.rs")),

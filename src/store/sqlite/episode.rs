@@ -10,6 +10,7 @@ use super::changes::{Told, Touched};
 use super::connect::meaning;
 use super::row::{COLUMNS as TURN_COLUMNS, TurnRow};
 use super::session::{self, cursor, execute, rows_max};
+use super::topics::tell;
 use super::{Sqlite, consolidate, job, told};
 use crate::clock::from_micros;
 use crate::episode::{Episode, Leaving, Level, Meaning};
@@ -119,6 +120,8 @@ fn progress(db: &Connection, scope: &Scope, id: SessionId, limits: Limits) -> Re
     Ok(Some(Progress {
         kind: session.kind,
         consolidated,
+        last_said: session.updated_at,
+        leaving_bytes: leaving_bytes(db, key, consolidated, limits.turns)?,
         begins: begins(db, key, consolidated)?,
         leaving: leaving(db, key, consolidated, session.kind, limits.turns)?,
         last_is_whole: match &last {
@@ -148,6 +151,15 @@ fn leaving(db: &Connection, key: i64, after: u64, kind: SessionKind, limit: usiz
     let read = |row: &Row<'_>| Ok(Leaving { number: row.get(0)?, weight: row.get(1)? });
     let rows = statement.query_map(values, read).map_err(|error| meaning(&error))?;
     rows.collect::<Result<_, _>>().map_err(|error| meaning(&error))
+}
+
+/// How much those say, in bytes.
+fn leaving_bytes(db: &Connection, key: i64, after: u64, limit: usize) -> Result<u64, StoreError> {
+    let sql = "SELECT coalesce(sum(octet_length(question) + coalesce(octet_length(answer), 0)), 0) FROM (
+                   SELECT question, answer FROM turn WHERE session = ?1 AND number > ?2
+                   AND status IN ('complete', 'partial') AND superseded = 0 ORDER BY number LIMIT ?3)";
+    let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
+    statement.query_row(params![key, after, rows_max(limit)], |row| row.get(0)).map_err(|error| meaning(&error))
 }
 
 /// Whether every number of a range is there; those that expired are not.
@@ -234,9 +246,10 @@ impl Episodes for Sqlite {
     }
 
     fn make_again(&self, scope: Option<&Scope>) -> StoreFuture<'_, u64> {
-        let (scope, notes) = (scope.cloned(), self.writer.notes());
+        let (scope, notes, due) = (scope.cloned(), self.writer.notes(), self.due.topic);
         self.write(move |db| {
             let gone = consolidate::make_again(db, scope.as_ref())?;
+            tell::make_again(db, scope.as_ref(), due)?;
             notes.jobs(true);
             notes.erased(gone > 0);
             Ok(gone)

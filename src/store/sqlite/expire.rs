@@ -6,8 +6,8 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::archive;
 use super::connect::meaning;
-use super::job;
 use super::session::{execute, rows_max};
+use super::{job, ledger};
 use crate::period::Period;
 use crate::store::{Expired, Expiry, StoreError};
 
@@ -34,6 +34,7 @@ pub(super) fn expire(db: &Connection, expiry: Expiry) -> Result<Expired, StoreEr
     }
     let mut sessions = 0;
     for session in distinct(old.iter().map(|(_, session)| *session)) {
+        ledger::forget(db, session)?;
         let gone = execute(db, "DELETE FROM session WHERE key = ?1 AND turns = 0", [session])?;
         if gone > 0 {
             job::forget(db, session)?;

@@ -2,8 +2,9 @@
 //!
 //! Reading order: `schema.sql` and those after it, `connect` (opening a file), `writer` (group commit),
 //! `readers`, `row` (a turn as a row), then the statements: `session`, `turn`, `expire`, `recall`, `job`, `episode`,
-//! `told` (what of those is recalled), `topic` (which turn belongs to which), `topics` (what is kept of them), `archive` (text in blocks). `changes`
-//! tells what the writer touched, `inspect` looks at a file from outside.
+//! `told` (what of those is recalled), `topic` (which turn belongs to which), `topics` (what is kept of them), `archive` (text in
+//! blocks), `ledger` (what the memory model costs), `tenants` and `seal` (who may come in). `changes` tells what the writer
+//! touched, `inspect` looks at a file from outside.
 
 mod archive;
 mod changes;
@@ -13,13 +14,16 @@ mod episode;
 mod expire;
 mod inspect;
 mod job;
+mod ledger;
 mod lock;
 mod place;
 mod readers;
 mod recall;
 mod revision;
 mod row;
+mod seal;
 mod session;
+mod tenants;
 mod told;
 mod topic;
 mod topics;
@@ -43,8 +47,9 @@ use self::readers::Readers;
 use self::writer::Writer;
 use super::archive::{Archive, ArchiveSize, Moved, Packed};
 use super::{
-    ChangeMark, Changes, DerivedRow, DueTurn, Episodes, Expired, Expiry, HistoryMatch, Jobs, Kept, Opened, Page,
-    PageRequest, RecallCursor, RecallPage, Recent, Revised, Stats, Store, StoreError, StoreFuture, Todo, Topics, Trail,
+    ChangeMark, Changes, DerivedRow, DueTurn, Episodes, Expired, Expiry, HistoryMatch, Jobs, Kept, Ledger, Opened,
+    Page, PageRequest, RecallCursor, RecallPage, Recent, Revised, Stats, Store, StoreError, StoreFuture, Tenants, Todo,
+    Topics, Trail,
 };
 use crate::clock::Clock;
 use crate::episode::EpisodeSettings;
@@ -215,7 +220,11 @@ impl Archive for Sqlite {
 
 /// From how many turns on a session is due. An ephemeral one counts messages, and a turn is two of them.
 fn due(settings: &EpisodeSettings) -> Due {
-    Due { durable: settings.durable.at as u64, ephemeral: settings.ephemeral.at.div_ceil(2) as u64 }
+    Due {
+        durable: settings.durable.at as u64,
+        ephemeral: settings.ephemeral.at.div_ceil(2) as u64,
+        topic: settings.topic.at as u64,
+    }
 }
 
 impl Store for Sqlite {
@@ -427,6 +436,14 @@ impl Store for Sqlite {
     }
 
     fn topics(&self) -> &dyn Topics {
+        self
+    }
+
+    fn tenants(&self) -> &dyn Tenants {
+        self
+    }
+
+    fn ledger(&self) -> &dyn Ledger {
         self
     }
 

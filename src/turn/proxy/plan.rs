@@ -17,7 +17,8 @@ use crate::session::{
     ReviseTurn, SessionSeed, Shift, Step, Turn, TurnDraft, TurnStatus, align,
 };
 use crate::store::{HistoryMatch, Trail};
-use crate::turn::{Health, Reminded, TurnError};
+use crate::turn::clarify::{Answered, noted};
+use crate::turn::{Health, Reminded, TurnError, notes};
 
 /// Outlines read beyond those a client's list needs, for branches it has left.
 const OUTLINES_SPARE: usize = 64;
@@ -52,6 +53,8 @@ pub(super) struct Noted {
     pub(super) trace: Option<String>,
     /// The topic that the question belongs to.
     pub(super) topic: Option<InTopic>,
+    /// The clarification that the question answers.
+    pub(super) answered: Option<Answered>,
 }
 
 /// What is written before the first byte leaves. The lock is held until that is done.
@@ -90,11 +93,15 @@ impl Run {
             Err(alignment) => alignment,
         };
         let shift = alignment.shift(&found.held);
-        let (laid, reminded) = self.lay_out(request, &asked, &found, &alignment, &shift).await;
+        let answered = self.answers(&asked, &found, &alignment, &shift);
+        let (laid, reminded) = self.lay_out(request, &asked, &found, &alignment, &shift, answered.as_ref()).await;
         let trace = self.memory.trace(&asked.open[0].text, &reminded);
-        let noted = Noted { trace, topic: reminded.topic };
+        let noted = Noted { trace, topic: reminded.topic, answered };
+        if request.mode.records() {
+            self.admit(&asked, &found, &alignment).await?;
+        }
         let write = match request.mode.records() {
-            true => self.to_write(request, asked, found, &alignment, shift, &laid),
+            true => self.to_write(request, asked, found, &alignment, shift, &laid, noted.answered.as_ref()),
             false => Write::Nothing,
         };
         let (health, recall_time) = (reminded.health, reminded.took);
@@ -182,6 +189,20 @@ impl Run {
         Ok(Err(Alignment { step: Step::Revise(id), ..alignment }))
     }
 
+    /// The clarification that a question answers. One that is asked again answers what it answered before; what a turn asked
+    /// that this request takes back is open no more.
+    fn answers(&self, asked: &Asked, found: &Found, alignment: &Alignment, shift: &Shift) -> Option<Answered> {
+        let desk = &self.memory.clarifications;
+        let held = match alignment.step {
+            Step::Append { .. } | Step::Continue(_) => desk.open(&self.scope, found.session).filter(|open| {
+                let mut gone = found.held.turns.iter().filter(|turn| shift.hide.contains(&turn.number));
+                !gone.any(|turn| open.asked_in == Some(turn.id))
+            }),
+            Step::Revise(id) | Step::Repeat(id) => desk.answered_in(&self.scope, found.session, id),
+        };
+        Answered::by(held?, &asked.open[0].text)
+    }
+
     /// What the model lacks: the end of the conversation, as far as the client left it out, and what was said about
     /// the question at any time.
     async fn lay_out(
@@ -191,6 +212,7 @@ impl Run {
         found: &Found,
         alignment: &Alignment,
         shift: &Shift,
+        answered: Option<&Answered>,
     ) -> (Laid, Reminded) {
         let again = match &alignment.step {
             Step::Continue(id) => return (self.laid_before(*id).await, Reminded::nothing()),
@@ -214,7 +236,8 @@ impl Run {
             taken_back: taken_back(found.session, shift),
             ..Ask::default()
         };
-        let mut reminded = self.memory.remind(&self.scope, ask).await;
+        let chosen = answered.map(|answered| &answered.chosen);
+        let mut reminded = self.memory.remind_of_choice(&self.scope, ask, chosen).await;
         reminded.health = reminded.health.and(health);
         (prompt::lay_out(asked, lacking, &mut reminded.recalled), reminded)
     }
@@ -271,6 +294,15 @@ impl Run {
         }
     }
 
+    /// Whether the tenant may have what is to be written: another try at an answer, or the results of tools, are nothing new.
+    async fn admit(&self, asked: &Asked, found: &Found, alignment: &Alignment) -> Result<(), TurnError> {
+        let Step::Append { import, .. } = alignment.step else { return Ok(()) };
+        let turns = 1 + asked.exchanges.len().saturating_sub(import) as u64;
+        self.memory.tenants.admit_turns(self.scope.tenant(), found.held.turns.is_empty(), turns).await?;
+        Ok(())
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "each is one thing the row is made of")]
     fn to_write(
         &self,
         request: &ProxyRequest,
@@ -279,12 +311,15 @@ impl Run {
         alignment: &Alignment,
         shift: Shift,
         laid: &Laid,
+        answered: Option<&Answered>,
     ) -> Write {
         let session = found.session;
         match alignment.step {
             Step::Append { parent, import } => {
                 let import = if found.fork.is_some() || !found.known { asked.exchanges.len() } else { import };
-                let open = self.open(request, asked, &found, parent, import, shift, laid);
+                let mut open = self.open(request, asked, &found, parent, import, shift, laid);
+                open.metadata
+                    .extend(notes([("clarification", json!(answered.map(|answered| noted(&answered.chosen))))]));
                 Write::Open(Box::new(open), found.lock)
             }
             Step::Revise(id) | Step::Repeat(id) => {
@@ -323,7 +358,7 @@ impl Run {
         let draft = |exchange: &crate::session::Exchange| TurnDraft {
             id: self.memory.parts.ids.turn(now),
             messages: exchange.messages.clone(),
-            metadata: super::super::notes([("source", json!("client history"))]),
+            metadata: notes([("source", json!("client history"))]),
             created_at: None,
         };
         let imported = asked.exchanges[import..].iter().filter(|exchange| exchange.messages[0].says_something());
@@ -343,7 +378,7 @@ impl Run {
             seed.metadata.insert("forked_from".into(), fork.to_string().into());
         }
         let (id, session) = (self.memory.parts.ids.turn(now), found.session);
-        let metadata = if laid.items == 0 { Map::new() } else { laid.noted() };
+        let metadata = if laid.is_nothing() { Map::new() } else { laid.noted() };
         OpenTurn { id, session, seed, question, metadata, asked_at: None, place: placement }
     }
 }

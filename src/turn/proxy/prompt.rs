@@ -62,6 +62,11 @@ pub(super) struct Laid {
 }
 
 impl Laid {
+    /// Whether the model is shown nothing but what the client sent.
+    pub(super) fn is_nothing(&self) -> bool {
+        self.block.is_empty() && self.window.is_empty()
+    }
+
     /// What is kept beside the turn, for its tool rounds.
     pub(super) fn noted(&self) -> Map<String, Value> {
         let Self { block, window, items, tokens } = self;

@@ -1,0 +1,18 @@
+#!/usr/bin/env python3
+"""llama.cpp's server with an OpenAI API, for `scripts/real-model`: model_server.py MODEL.gguf PORT"""
+
+import sys
+import time
+
+import xllamacpp
+
+params = xllamacpp.CommonParams()
+params.model.path = sys.argv[1]
+params.port = int(sys.argv[2])
+params.n_ctx = 4096
+params.n_parallel = 1
+params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 2
+server = xllamacpp.Server(params)
+print(server.listening_address, flush=True)
+while True:
+    time.sleep(3600)
