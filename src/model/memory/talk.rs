@@ -88,7 +88,8 @@ pub(super) fn summary(lines: &[(String, String)], tokens_max: usize) -> Option<S
     let mut text = String::new();
     for (who, what) in lines {
         let what = one_line(what);
-        if what.is_empty() {
+        // Nothing, or the dots of the prompt's own example.
+        if !what.contains(char::is_alphanumeric) {
             continue;
         }
         let line = format!("{}: {what}", name(who));
@@ -146,7 +147,7 @@ mod tests {
     #[test]
     fn a_summary_keeps_to_its_tokens() {
         let line = |who: &str, what: &str| (who.to_owned(), what.to_owned());
-        let lines = [line("user", "moved to Porto"), line("", " "), line("Ann", "has\ntwo cats")];
+        let lines = [line("user", "moved to Porto"), line("", " "), line("…", "…"), line("Ann", "has\ntwo cats")];
         assert_eq!(summary(&lines, 100).as_deref(), Some("user: moved to Porto\nAnn: has two cats"));
         assert_eq!(summary(&lines, 7).as_deref(), Some("user: moved to Porto"));
         assert_eq!(

@@ -68,7 +68,7 @@ impl Task for TopicTask<'_> {
 /// A title on one line, without the quotes that models like to put around it.
 fn title(written: &str) -> Result<String, String> {
     let line = written.split_whitespace().collect::<Vec<_>>().join(" ");
-    let title = line.trim_matches(['"', '\'', '“', '”', '.', ' ']).to_owned();
+    let title = line.trim_matches(['"', '\'', '“', '”', '.', '…', ' ']).to_owned();
     match title.chars().count() {
         0 => Err("`title` is empty".to_owned()),
         1..=TITLE_CHARS_MAX => Ok(title),
@@ -84,6 +84,6 @@ mod tests {
     fn a_title_is_a_short_line() {
         assert_eq!(title(" \"Paint for\nthe shed.\" ").as_deref(), Ok("Paint for the shed"));
         assert_eq!(title("é".repeat(80).as_str()), Ok("é".repeat(80)));
-        assert!(title(" \"\" ").is_err() && title("a".repeat(81).as_str()).is_err());
+        assert!(title(" \"\" ").is_err() && title("…").is_err() && title("a".repeat(81).as_str()).is_err());
     }
 }
