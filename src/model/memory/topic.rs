@@ -52,7 +52,7 @@ impl Task for TopicTask<'_> {
     fn schema(&self) -> Value {
         json!({
             "type": "object",
-            "properties": { "title": { "type": "string" }, "lines": lines_schema() },
+            "properties": { "title": { "type": "string" }, "lines": lines_schema(self.talk) },
             "required": ["title", "lines"],
             "additionalProperties": false,
         })
@@ -61,7 +61,7 @@ impl Task for TopicTask<'_> {
     fn parse(&self, answer: &Value) -> Result<TopicAnswer, String> {
         let written: Written = serde_json::from_value(answer.clone()).map_err(|error| error.to_string())?;
         let title = title(&written.title)?;
-        Ok(TopicAnswer { title, summary: read_lines(written.lines, self.talk.tokens_max)? })
+        Ok(TopicAnswer { title, summary: read_lines(written.lines, self.talk)? })
     }
 }
 
