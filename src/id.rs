@@ -7,6 +7,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use jiff::Timestamp;
+use ring::rand::{SecureRandom, SystemRandom};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -162,6 +163,8 @@ pub trait Ids: Send + Sync + 'static {
     fn turn(&self, at: Timestamp) -> TurnId;
     /// An id for a topic that begins at this time.
     fn topic(&self, at: Timestamp) -> TopicId;
+    /// 256 bits that nobody can guess, for secrets.
+    fn chance(&self) -> [u8; 32];
 }
 
 /// Random ids, ordered by time where that helps the database.
@@ -179,6 +182,12 @@ impl Ids for RandomIds {
 
     fn topic(&self, at: Timestamp) -> TopicId {
         TopicId(*self.turn(at).as_uuid())
+    }
+
+    fn chance(&self) -> [u8; 32] {
+        let mut bytes = [0; 32];
+        SystemRandom::new().fill(&mut bytes).expect("the system has randomness, else nothing here is safe");
+        bytes
     }
 }
 
@@ -205,6 +214,12 @@ impl Ids for CountedIds {
 
     fn topic(&self, at: Timestamp) -> TopicId {
         TopicId(*self.turn(at).as_uuid())
+    }
+
+    fn chance(&self) -> [u8; 32] {
+        let mut bytes = [0; 32];
+        bytes[..8].copy_from_slice(&self.next().to_le_bytes());
+        bytes
     }
 }
 

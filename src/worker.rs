@@ -49,11 +49,12 @@ impl Worker {
         let (stop, stopped) = watch::channel(false);
         let tools = tokio::spawn(until(stopped.clone(), give_up_on_tools(memory.clone())));
         let rows = tokio::spawn(until(stopped.clone(), derive_rows(memory.clone())));
+        let episodes = tokio::spawn(until(stopped.clone(), embed_episodes(memory.clone())));
         let blocks = tokio::spawn(until(stopped.clone(), pack_blocks(memory.clone())));
         let jobs = tokio::spawn(run_jobs(memory.clone(), stopped.clone()));
         let topics = tokio::spawn(until(stopped.clone(), tend_topics(memory.clone())));
         let cleaning = tokio::spawn(until(stopped, clean_up(memory, clock, cleanup_every)));
-        Self { stop, tasks: vec![cleaning, tools, rows, jobs, blocks, topics] }
+        Self { stop, tasks: vec![cleaning, tools, rows, jobs, blocks, topics, episodes] }
     }
 
     /// Starts writing what waits in this store.
@@ -112,6 +113,18 @@ async fn derive_rows(memory: Memory) {
                 tokio::time::sleep(ROWS_RETRY).await;
             }
         }
+    }
+}
+
+/// Makes vectors for summaries that another embedder made them for. One that does not answer is asked again later.
+async fn embed_episodes(memory: Memory) {
+    loop {
+        match memory.embed_episodes().await {
+            Ok(embedded) if !embedded.waiting => return,
+            Ok(_) => {}
+            Err(error) => warn!(error = %error, "Vectors of summaries cannot be written yet: {error}"),
+        }
+        tokio::time::sleep(ROWS_RETRY).await;
     }
 }
 

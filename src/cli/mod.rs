@@ -22,14 +22,17 @@ mod upstream;
 mod ask;
 mod bench;
 mod chat;
+mod clarifications;
 mod cleanup;
 mod completions;
 mod config;
 mod digest;
 mod doctor;
+mod keys;
 mod recall;
 mod serve;
 mod sessions;
+mod tenants;
 mod topics;
 
 use std::path::PathBuf;
@@ -69,6 +72,12 @@ struct Common {
     /// Whose memory it is about [default: nobody's in particular].
     #[arg(long, global = true, env = "RECALLD_USER", value_name = "NAME")]
     user: Option<String>,
+    /// Whose users, where several share a server [default: default].
+    #[arg(long, global = true, env = "RECALLD_TENANT", value_name = "NAME")]
+    tenant: Option<String>,
+    /// The key to show to a running server [default: `api_key` of the settings].
+    #[arg(long, global = true, env = "RECALLD_KEY", value_name = "KEY", hide_env_values = true)]
+    key: Option<String>,
     /// Who answers: a base URL ending in /v1, auto, ollama or builtin.
     #[arg(long, global = true, value_name = "URL|auto|ollama|builtin")]
     upstream: Option<String>,
@@ -107,6 +116,14 @@ enum Command {
     Sessions(sessions::SessionsCommand),
     /// Look at what conversations are about, find topics, name and tag them.
     Topics(topics::TopicsArgs),
+    /// Say who shares the server, and what each of them has of its own.
+    #[command(subcommand)]
+    Tenants(tenants::TenantsCommand),
+    /// Make keys that open the doors, and end them.
+    #[command(subcommand)]
+    Keys(keys::KeysCommand),
+    /// Look at questions that wait for a choice, ask one, let one go.
+    Clarifications(clarifications::ClarificationsArgs),
     /// Remove what is older than its time to live, now.
     Cleanup,
     /// Summarise what has left the window, now; or everything anew.
@@ -179,6 +196,9 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Recall(args)) => recall::recall(common, args),
         Some(Command::Sessions(command)) => sessions::sessions(common, command),
         Some(Command::Topics(args)) => topics::topics(common, args),
+        Some(Command::Tenants(command)) => tenants::tenants(common, command),
+        Some(Command::Keys(command)) => keys::keys(common, command),
+        Some(Command::Clarifications(args)) => clarifications::clarifications(common, args),
         Some(Command::Cleanup) => cleanup::cleanup(common),
         Some(Command::Digest(args)) => digest::digest(common, args),
         Some(Command::Doctor(args)) => doctor::doctor(common, args),

@@ -110,6 +110,8 @@ impl Memory {
         };
         let finished = self.parts.store.jobs().finish(claim, effect).await?;
         if told > 0 && matches!(finished, Finished::Done | Finished::Again) {
+            // The next question finds the summaries in memory.
+            self.recall.take_in(&claim.scope);
             let session = claim.job.session;
             if let Err(error) = self.archive(&claim.scope, session, told + 1).await {
                 warn!(session.id = %session, error = %error, "Old text of session `{session}` stays where it is: {error}");

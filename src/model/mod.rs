@@ -46,6 +46,8 @@ pub struct Prompt {
     pub messages: Vec<Value>,
     /// Whether the answer is wanted piece by piece as it comes.
     pub stream: bool,
+    /// The model to ask for, where it is not the usual one.
+    pub model: Option<String>,
 }
 
 /// A part of an answer.

@@ -173,7 +173,7 @@ impl Memory {
         query: &str,
         limit: usize,
     ) -> Result<Vec<FoundTopic>, ReviewError> {
-        self.check("query", query, self.settings.query_chars_max)?;
+        self.check("query", query, self.of(scope.tenant()).settings.query_chars_max)?;
         let tagged = WhichTopics { limit, tag: Some(query.trim().to_owned()), ..WhichTopics::default() };
         let tagged = self.topics(scope, tagged).await?.items;
         let mut found: Vec<FoundTopic> =

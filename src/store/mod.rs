@@ -16,11 +16,12 @@ mod ledger;
 mod page;
 mod recall;
 pub mod sqlite;
+mod tenants;
 mod topics;
 mod waiting;
 
 pub use archive::Archive;
-pub use episode::{Consolidation, Episodes, Limits, Progress, ReadRange, Stretch, Wanted};
+pub use episode::{Consolidation, DueEpisode, EpisodeChanges, Episodes, Limits, Progress, ReadRange, Stretch, Wanted};
 pub use job::{Claim, Effect, Finished, JobCounts, Jobs};
 pub use ledger::{DaySpent, Ledger, UNUSED_ANSWERS_MAX, UnusedAnswer};
 pub use page::{Page, PageRequest};
@@ -29,6 +30,7 @@ pub use recall::{
     TRACE_BYTES_MAX, Todo,
 };
 pub use sqlite::{Inspection, Sqlite};
+pub use tenants::{Erased, KEYS_MAX, Register, TENANTS_MAX, Tenants};
 pub use topics::{
     DerivedTopic, KeptTopic, Moment, PlacedTurn, SketchedTopic, TOPICS_PLACED_MAX, TopicMerge, TopicOutline,
     TopicPatch, TopicTold, Topics, Untold, UntoldTurn, WhichTopics,
@@ -176,6 +178,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// Where topics are kept.
     fn topics(&self) -> &dyn Topics;
+
+    /// Tenants and the keys that open the doors.
+    fn tenants(&self) -> &dyn Tenants;
 
     /// What the memory model costs, and its answers that could not be used.
     fn ledger(&self) -> &dyn Ledger;

@@ -5,6 +5,8 @@ use axum::extract::State;
 use utoipa::ToSchema;
 
 use crate::api::App;
+use crate::api::access::Visitor;
+use crate::api::error::ApiError;
 use crate::lifecycle::CleanupReport;
 
 /// What a cleanup did.
@@ -25,6 +27,7 @@ impl From<CleanupReport> for Report {
 
 /// Removes what is older than its time to live, now.
 #[utoipa::path(post, path = "/api/v1/cleanup", responses((status = 200, body = Report)))]
-pub(in crate::api) async fn run(State(app): State<App>) -> Json<Report> {
-    Json(app.memory.cleanup(&app.doors.clock).await.into())
+pub(in crate::api) async fn run(State(app): State<App>, visitor: Visitor) -> Result<Json<Report>, ApiError> {
+    visitor.access.check_everybody()?;
+    Ok(Json(app.memory.cleanup(&app.doors.clock).await.into()))
 }

@@ -2,12 +2,12 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::HeaderMap;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::{ListQuery, cursor};
 use crate::api::App;
+use crate::api::access::Visitor;
 use crate::api::error::ApiError;
 use crate::api::params::Params;
 use crate::api::view::time;
@@ -80,10 +80,10 @@ impl From<JobCounts> for Counts {
 #[utoipa::path(get, path = "/api/v1/jobs", params(ListQuery), responses((status = 200, body = JobList)))]
 pub(in crate::api) async fn list(
     State(app): State<App>,
-    headers: HeaderMap,
+    visitor: Visitor,
     Params(query): Params<ListQuery>,
 ) -> Result<Json<JobList>, ApiError> {
-    let scope = app.scope(&headers, query.user_id.as_deref(), None)?;
+    let scope = app.scope(&visitor, query.user_id.as_deref(), None)?;
     let page = app.memory.jobs(&scope, query.page()?).await?;
     let counts = app.memory.job_counts(Some(&scope)).await?.into();
     Ok(Json(JobList { jobs: page.items.into_iter().map(JobView::from).collect(), next: cursor(page.next), counts }))
@@ -130,10 +130,10 @@ pub(in crate::api) struct AnswerList {
 #[utoipa::path(get, path = "/api/v1/jobs/answers", params(ListQuery), responses((status = 200, body = AnswerList)))]
 pub(in crate::api) async fn answers(
     State(app): State<App>,
-    headers: HeaderMap,
+    visitor: Visitor,
     Params(query): Params<ListQuery>,
 ) -> Result<Json<AnswerList>, ApiError> {
-    let scope = app.scope(&headers, query.user_id.as_deref(), None)?;
+    let scope = app.scope(&visitor, query.user_id.as_deref(), None)?;
     let page = app.memory.unused_answers(&scope, query.page()?).await?;
     Ok(Json(AnswerList { answers: page.items.into_iter().map(AnswerView::from).collect(), next: cursor(page.next) }))
 }
@@ -158,10 +158,10 @@ pub(in crate::api) struct Retried {
 #[utoipa::path(post, path = "/api/v1/jobs/retry", params(RetryQuery), responses((status = 200, body = Retried)))]
 pub(in crate::api) async fn retry(
     State(app): State<App>,
-    headers: HeaderMap,
+    visitor: Visitor,
     Params(query): Params<RetryQuery>,
 ) -> Result<Json<Retried>, ApiError> {
-    let scope = app.scope(&headers, query.user_id.as_deref(), None)?;
+    let scope = app.scope(&visitor, query.user_id.as_deref(), None)?;
     let unreadable = || ApiError::bad_request("invalid_job", "Invalid job", "id must be the `id` of a job");
     let id = query.id.as_deref().map(|id| JobId::parse(id).ok_or_else(unreadable)).transpose()?;
     Ok(Json(Retried { jobs_retried: app.memory.retry_jobs(&scope, id).await? }))

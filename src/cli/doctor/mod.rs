@@ -84,13 +84,15 @@ async fn examine(common: &Common) -> Vec<Check> {
     let seen = Sqlite::inspect(&data);
     checks.push(here::settings(common, settings));
     checks.extend(here::data_file(&data, &seen));
+    let keys = seen.as_ref().ok().and_then(|seen| seen.as_ref()).map(|seen| (seen.keys.unwrap_or(0), seen.has_secret));
     let holder = seen.ok().flatten().and_then(|seen| seen.holder);
     let (server, running) = there::server(common, settings, holder).await;
     checks.extend(server);
     checks.push(there::model(settings, running).await);
     checks.push(there::embedder(settings, running).await);
     checks.push(memory::model(settings, running).await);
-    checks.extend([here::key(settings), here::users(settings), here::clock(&data)]);
+    let (keys, has_secret) = keys.unwrap_or((0, false));
+    checks.extend([here::key(settings, keys, has_secret), here::users(settings, keys > 0), here::clock(&data)]);
     checks
 }
 

@@ -39,7 +39,7 @@ pub(super) async fn server(common: &Common, settings: &Settings, holder: Option<
         (None, None) => return (vec![nobody_serves(settings).await], false),
     };
     let doors = url.and_then(|url| {
-        let headers = headers(common.user.as_deref(), settings);
+        let headers = headers(common, settings);
         let headers = headers.map_err(|error| Failure::Usage(format!("{error:#}")))?;
         Ok((Client::at(url.clone(), headers, settings), url))
     });
@@ -76,7 +76,7 @@ async fn visit(doors: &Client, url: &str) -> (Vec<Check>, bool) {
                 .flatten(),
         ),
         Ok(Err(failure)) => {
-            checks.push(Check::fail("stats", format!("{failure}; is RECALLD_API_KEY the server's key?")));
+            checks.push(Check::fail("stats", format!("{failure}; show a key of the server with --key or RECALLD_KEY")));
         }
         Err(_) => checks.push(Check::fail("stats", format!("{url} does not count within 2 s"))),
     }

@@ -28,6 +28,7 @@ pub mod revisions;
 pub mod sessions;
 mod talk;
 pub mod telling;
+pub mod tenants;
 pub mod topics;
 pub mod tries;
 pub mod turns;
@@ -72,6 +73,8 @@ macro_rules! conformance {
             episodes::episodes_outlive_their_turns,
             episodes::what_is_told_of_an_expired_session_can_be_deleted,
             episodes::what_can_be_told_again_is,
+            episodes::what_may_be_recalled_can_be_followed,
+            episodes::another_embedder_makes_vectors_anew,
             expiry::turns_go_by_the_servers_ttl,
             expiry::a_sessions_own_ttl_rules,
             expiry::a_session_that_never_expires_stays,
@@ -137,6 +140,14 @@ macro_rules! conformance {
             telling::what_is_gone_is_told_no_more,
             telling::a_name_that_people_gave_stays,
             telling::topics_are_told_again,
+            tenants::a_tenant_is_written_down_once,
+            tenants::a_key_comes_back_without_its_secret,
+            tenants::keys_are_replaced_and_revoked,
+            tenants::ended_keys_are_forgotten_in_time,
+            tenants::every_change_is_a_new_version,
+            tenants::sessions_follow_their_tenants_ttl,
+            tenants::an_erased_tenant_leaves_nothing,
+            tenants::a_tenants_usage_is_counted,
             topics::a_turn_joins_its_topic_when_it_closes,
             topics::turns_without_a_topic_are_listed,
             topics::a_topic_that_loses_turns_is_made_anew,
@@ -199,6 +210,7 @@ mod tests {
             ("revisions", include_str!("revisions.rs")),
             ("sessions", include_str!("sessions.rs")),
             ("telling", include_str!("telling.rs")),
+            ("tenants", include_str!("tenants.rs")),
             ("topics", include_str!("topics.rs")),
             ("tries", include_str!("tries.rs")),
             ("turns", include_str!("turns.rs")),

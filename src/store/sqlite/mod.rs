@@ -2,9 +2,9 @@
 //!
 //! Reading order: `schema.sql` and those after it, `connect` (opening a file), `writer` (group commit),
 //! `readers`, `row` (a turn as a row), then the statements: `session`, `turn`, `expire`, `recall`, `job`, `episode`,
-//! `topic` (which turn belongs to which), `topics` (what is kept of them), `archive` (text in blocks), `ledger` (what the
-//! memory model costs). `changes`
-//! tells what the writer touched, `inspect` looks at a file from outside.
+//! `told` (what of those is recalled), `topic` (which turn belongs to which), `topics` (what is kept of them), `archive` (text in
+//! blocks), `ledger` (what the memory model costs), `tenants` and `seal` (who may come in). `changes` tells what the writer
+//! touched, `inspect` looks at a file from outside.
 
 mod archive;
 mod changes;
@@ -21,7 +21,10 @@ mod readers;
 mod recall;
 mod revision;
 mod row;
+mod seal;
 mod session;
+mod tenants;
+mod told;
 mod topic;
 mod topics;
 mod trace;
@@ -36,7 +39,7 @@ use std::sync::Arc;
 
 use rusqlite::Connection;
 
-use self::changes::{ChangeLog, Told};
+use self::changes::{ChangeLog, Told, Touched};
 use self::connect::meaning;
 use self::job::{Due, Follow};
 use self::lock::Lock;
@@ -45,8 +48,8 @@ use self::writer::Writer;
 use super::archive::{Archive, ArchiveSize, Moved, Packed};
 use super::{
     ChangeMark, Changes, DerivedRow, DueTurn, Episodes, Expired, Expiry, HistoryMatch, Jobs, Kept, Ledger, Opened,
-    Page, PageRequest, RecallCursor, RecallPage, Recent, Revised, Stats, Store, StoreError, StoreFuture, Todo, Topics,
-    Trail,
+    Page, PageRequest, RecallCursor, RecallPage, Recent, Revised, Stats, Store, StoreError, StoreFuture, Tenants, Todo,
+    Topics, Trail,
 };
 use crate::clock::Clock;
 use crate::episode::EpisodeSettings;
@@ -375,7 +378,7 @@ impl Store for Sqlite {
     }
 
     fn recall_changes(&self, scope: &Scope, since: Option<ChangeMark>, embedder: &str) -> StoreFuture<'_, Changes> {
-        let (mark, touched) = match self.writer.changes().since(scope, since) {
+        let (mark, touched) = match self.writer.changes().since(scope, since, Touched::turn) {
             Told::Nothing(mark) => return Box::pin(ready(Ok(Changes::None(mark)))),
             Told::Everything(mark) => return Box::pin(ready(Ok(Changes::Reload { mark }))),
             Told::Touched(mark, turns) => (mark, turns),
@@ -433,6 +436,10 @@ impl Store for Sqlite {
     }
 
     fn topics(&self) -> &dyn Topics {
+        self
+    }
+
+    fn tenants(&self) -> &dyn Tenants {
         self
     }
 

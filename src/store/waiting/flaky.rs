@@ -223,6 +223,10 @@ impl Store for Flaky {
         self.inner.topics()
     }
 
+    fn tenants(&self) -> &dyn Tenants {
+        self.inner.tenants()
+    }
+
     fn ledger(&self) -> &dyn Ledger {
         self.inner.ledger()
     }
