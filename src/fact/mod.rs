@@ -16,6 +16,8 @@ mod extract;
 mod fold;
 mod key;
 mod own;
+#[cfg(test)]
+mod poison;
 mod proposal;
 mod refusal;
 mod secret;
