@@ -95,6 +95,14 @@ pub struct Meters {
     pub topics_forgotten: Counter,
     /// Topics that became part of another.
     pub topics_merged: Counter,
+    /// Turns whose words were understood.
+    pub turns_understood: Counter,
+    /// Facts that were learned.
+    pub facts_learned: Counter,
+    /// Facts that gave way to newer ones.
+    pub facts_superseded: Counter,
+    /// What looked like a fact and was none.
+    pub facts_refused: Counter,
     /// Cleanups that ran to their end.
     pub cleanups: Counter,
     /// Cleanups that failed.

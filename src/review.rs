@@ -1,11 +1,13 @@
-//! What a person sees, adds and removes: conversations here, topics in `topics`, open questions in `clarifications`, tenants and
-//! keys in `tenants`.
+//! What a person sees, adds and removes: conversations here, topics in `topics`, facts in `facts`, open questions in
+//! `clarifications`, tenants and keys in `tenants`.
 
 mod clarifications;
+mod facts;
 mod tenants;
 mod topics;
 
 pub use clarifications::OpenClarification;
+pub use facts::{FactPatch, NewFact, UndoneFacts};
 pub use tenants::TenantError;
 pub use topics::{FoundTopic, TopicContext, TopicMessage, TopicView};
 
@@ -14,7 +16,8 @@ use serde_json::{Map, Value};
 use tracing::warn;
 
 use crate::clarify::ClarificationError;
-use crate::id::{MessageId, SessionId, TopicId, TurnId};
+use crate::fact::{IMPORTANCE_MIN, Status};
+use crate::id::{FactId, MessageId, SessionId, TopicId, TurnId, UndoId};
 use crate::memory::Memory;
 use crate::message::{Message, Role};
 use crate::recall::Aside;
@@ -38,6 +41,32 @@ pub enum ReviewError {
     /// No such topic, or somebody else's.
     #[error("there is no topic `{0}`")]
     UnknownTopic(TopicId),
+    /// No such fact, or somebody else's.
+    #[error("there is no fact `{0}`")]
+    UnknownFact(FactId),
+    /// A fact that does not hold cannot be set right.
+    #[error("fact `{id}` is {}; only what is held can be changed, and `undo` brings back what was", status.as_str())]
+    NotHeld {
+        /// Which.
+        id: FactId,
+        /// What it is.
+        status: Status,
+    },
+    /// Nothing was learned from a message, or it is somebody else's.
+    #[error("nothing was learned from a message `{0}`")]
+    NothingLearned(MessageId),
+    /// Nothing was undone by that name.
+    #[error("there is nothing undone that is called `{0}`")]
+    UnknownUndo(UndoId),
+    /// There is nothing to undo.
+    #[error("there is nothing to undo")]
+    NothingToUndo,
+    /// Nothing is to change.
+    #[error("nothing is to change: give a `value`, an `importance` or an `until` that is new")]
+    NothingToChange,
+    /// How much something matters is out of bounds.
+    #[error("importance is {0}, it must be from {IMPORTANCE_MIN} to 1")]
+    Importance(f64),
     /// Nothing is open in this session, or it is somebody else's.
     #[error("no clarification is open in session `{0}`; they last for a few minutes (`clarification_ttl`)")]
     UnknownClarification(SessionId),

@@ -250,6 +250,15 @@ impl From<ReviewError> for ApiError {
             ReviewError::UnknownTopic(_) => {
                 Self::new(StatusCode::NOT_FOUND, "unknown_topic", "Topic not found", detail)
             }
+            ReviewError::UnknownFact(_) => Self::new(StatusCode::NOT_FOUND, "unknown_fact", "Fact not found", detail),
+            ReviewError::NothingLearned(_) => {
+                Self::new(StatusCode::NOT_FOUND, "unknown_message", "Message not found", detail)
+            }
+            ReviewError::UnknownUndo(_) => Self::new(StatusCode::NOT_FOUND, "unknown_undo", "Undo not found", detail),
+            ReviewError::NotHeld { .. } => Self::new(StatusCode::CONFLICT, "fact_not_held", "Fact not held", detail),
+            ReviewError::NothingToUndo => Self::new(StatusCode::CONFLICT, "nothing_to_undo", "Nothing to undo", detail),
+            ReviewError::NothingToChange => Self::bad_request("nothing_to_change", "Nothing to change", detail),
+            ReviewError::Importance(_) => Self::bad_request("invalid_importance", "Invalid importance", detail),
             ReviewError::UnknownClarification(_) => {
                 Self::new(StatusCode::NOT_FOUND, "unknown_clarification", "Clarification not found", detail)
             }

@@ -169,6 +169,18 @@ impl App {
         })
     }
 
+    /// The memory of the user that a path names. Whoever is somebody else is told what they would be told of nobody.
+    pub(super) fn scope_of(&self, visitor: &Visitor, user: &str) -> Result<Scope, ApiError> {
+        let scope = self.scope(visitor, Some(user), None)?;
+        match scope.user().as_str() == user {
+            true => Ok(scope),
+            false => {
+                let detail = format!("there is no user `{user}` for whoever asks");
+                Err(ApiError::new(StatusCode::NOT_FOUND, "unknown_user", "User not found", detail))
+            }
+        }
+    }
+
     pub(super) fn clock(&self) -> &dyn Clock {
         &*self.memory.parts.clock
     }

@@ -138,7 +138,7 @@ fn memory_lines(meters: &MemoryMeters) -> String {
     text
 }
 
-fn counters(meters: &Meters) -> [(&'static str, &'static str, u64); 25] {
+fn counters(meters: &Meters) -> [(&'static str, &'static str, u64); 29] {
     [
         ("requests", "Requests of every kind.", meters.requests.get()),
         ("turns_stored", "Turns whose ending reached the disk.", meters.turns_stored.get()),
@@ -150,6 +150,10 @@ fn counters(meters: &Meters) -> [(&'static str, &'static str, u64); 25] {
         ("recall_failures", "Recalls that were late or failed, and cost the reminders.", meters.recall_failures.get()),
         ("topics_forgotten", "Topics that faded and were forgotten; their turns stay.", meters.topics_forgotten.get()),
         ("topics_merged", "Topics that became part of another.", meters.topics_merged.get()),
+        ("turns_understood", "Turns whose words were looked at for facts.", meters.turns_understood.get()),
+        ("facts_learned", "Facts that were learned.", meters.facts_learned.get()),
+        ("facts_superseded", "Facts that gave way to newer ones.", meters.facts_superseded.get()),
+        ("facts_refused", "What looked like a fact and was none.", meters.facts_refused.get()),
         ("embedder_failures", "Texts or batches that an embedder made no vectors of.", meters.embedder_failures.get()),
         ("jobs_done", "Jobs that were done.", meters.jobs_done.get()),
         ("jobs_failed", "Tries at jobs that failed.", meters.jobs_failed.get()),

@@ -1,9 +1,11 @@
 //! Our nouns as clients see them. Wire types stay here; the rooms' nouns are free to change.
 
 mod clarification;
+mod fact;
 mod topic;
 
 pub(super) use clarification::{ChosenView, ClarificationView};
+pub(super) use fact::{FactEventView, FactEvidenceView, FactView};
 pub(super) use topic::{TopicMessageView, TopicSeen, TopicStatsView};
 
 use std::time::Duration;
@@ -177,6 +179,8 @@ pub(super) struct ReminderView {
     text: String,
     /// Whether `text` is only a part of the message.
     excerpt: bool,
+    /// What holds now, where the message says what is no longer so; else null.
+    note: Option<String>,
     said_at: String,
     /// Comparable within one answer only.
     score: f64,
@@ -194,6 +198,7 @@ impl From<Reminder> for ReminderView {
             name: reminder.name,
             text: reminder.text,
             excerpt: reminder.excerpt,
+            note: reminder.note,
             said_at: time(reminder.said_at),
             score: thousandths(reminder.score.into()),
             reason: reminder.reason.as_str(),

@@ -113,7 +113,7 @@ fn asked(lines: &[&str], table: &'static Table) -> Heard {
 fn choice(question: &str, options: Vec<ChoiceOption>) -> Option<Heard> {
     let question = bare(question);
     let fits = (OPTIONS_MIN..=OPTIONS_MAX).contains(&options.len()) && question.chars().count() <= QUESTION_CHARS_MAX;
-    fits.then(|| Heard::Choice { question, options })
+    fits.then_some(Heard::Choice { question, options })
 }
 
 /// A text without what only sets it off.

@@ -4,9 +4,10 @@ use std::borrow::Cow;
 
 use super::{By, ChoiceOption, Clarification, Resolution};
 
-/// How much of a question, and of what was chosen, the model is told: it was shown both, and a line has little room.
-const QUESTION_CHARS_MAX: usize = 160;
-const LIST_CHARS_MAX: usize = 240;
+/// How much of a question, and of what was chosen, the model is told: it was shown both, and a line has little room. Bytes,
+/// because a text has at most as many tokens.
+const QUESTION_BYTES_MAX: usize = 160;
+const LIST_BYTES_MAX: usize = 240;
 
 /// What an answer to a clarification came to.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,8 +35,8 @@ pub fn chosen(clarification: &Clarification, resolution: &Resolution) -> Chosen 
 
 fn told(clarification: &Clarification, options: &[ChoiceOption]) -> String {
     let list =
-        |options: &[ChoiceOption]| short(&options.iter().map(named).collect::<Vec<_>>().join(" and "), LIST_CHARS_MAX);
-    let question = quoted(&short(&clarification.question, QUESTION_CHARS_MAX));
+        |options: &[ChoiceOption]| short(&options.iter().map(named).collect::<Vec<_>>().join(" and "), LIST_BYTES_MAX);
+    let question = quoted(&short(&clarification.question, QUESTION_BYTES_MAX));
     match options {
         [] => format!("The user was asked: {question} and chose none of: {}.", list(&clarification.options)),
         _ => format!("The user was asked: {question} and chose: {}.", list(options)),
@@ -43,11 +44,12 @@ fn told(clarification: &Clarification, options: &[ChoiceOption]) -> String {
 }
 
 /// A text, or its beginning.
-fn short(text: &str, chars_max: usize) -> String {
-    match text.char_indices().nth(chars_max) {
-        Some((end, _)) => format!("{}…", text[..end].trim_end()),
-        None => text.to_owned(),
+fn short(text: &str, bytes_max: usize) -> String {
+    if text.len() <= bytes_max {
+        return text.to_owned();
     }
+    let end = (0..=bytes_max).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    format!("{}…", text[..end].trim_end())
 }
 
 /// An option and what is known of it.
@@ -130,8 +132,8 @@ mod tests {
         let many = of(&"why ".repeat(100), &[&"x".repeat(200), &"y".repeat(200)]);
         let told = chosen(&many, &Resolution { options: vec![0, 1], by: By::All }).told;
         let (question, list) = told.split_once(" and chose: ").expect("both");
-        assert!(question.ends_with("why…\"") && question.chars().count() < QUESTION_CHARS_MAX + 30, "{question}");
-        assert!(list.ends_with("y….") && list.chars().count() < LIST_CHARS_MAX + 5, "{list}");
+        assert!(question.ends_with("why…\"") && question.chars().count() < QUESTION_BYTES_MAX + 30, "{question}");
+        assert!(list.ends_with("y….") && list.chars().count() < LIST_BYTES_MAX + 5, "{list}");
     }
 
     #[test]

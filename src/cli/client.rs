@@ -40,6 +40,9 @@ const ANSWER_BYTES_MAX: usize = 128 << 20;
 /// How long turns that were cut short may take to be written at the end.
 const CLOSING_TIME: Duration = Duration::from_secs(5);
 
+/// Batches of turns that a command learns from before it ends.
+const LEARNED_MAX: usize = 16;
+
 /// What a command needs of the memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Need {
@@ -248,8 +251,19 @@ impl Client {
         match self.transport {
             Transport::Socket(_) => Ok(()),
             Transport::InProcess { memory, .. } => {
+                learn(&memory).await;
                 memory.close(CLOSING_TIME).await.context("the data file did not close well")
             }
+        }
+    }
+}
+
+/// Learns from what was just said, as a server does beside its requests. What is left waits for the next command.
+async fn learn(memory: &Memory) {
+    for _ in 0..LEARNED_MAX {
+        // What cannot be learned now stays on its list.
+        if !matches!(memory.learn_facts().await, Ok(1..)) {
+            return;
         }
     }
 }

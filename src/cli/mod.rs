@@ -9,6 +9,7 @@
 mod client;
 mod embedder;
 mod engine;
+mod facts;
 mod failure;
 mod lines;
 mod logging;
@@ -122,6 +123,8 @@ enum Command {
     /// Make keys that open the doors, and end them.
     #[command(subcommand)]
     Keys(keys::KeysCommand),
+    /// Look at what is known about a user, set it right, undo it.
+    Facts(facts::FactsArgs),
     /// Look at questions that wait for a choice, ask one, let one go.
     Clarifications(clarifications::ClarificationsArgs),
     /// Remove what is older than its time to live, now.
@@ -198,6 +201,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Topics(args)) => topics::topics(common, args),
         Some(Command::Tenants(command)) => tenants::tenants(common, command),
         Some(Command::Keys(command)) => keys::keys(common, command),
+        Some(Command::Facts(args)) => facts::facts(common, args),
         Some(Command::Clarifications(args)) => clarifications::clarifications(common, args),
         Some(Command::Cleanup) => cleanup::cleanup(common),
         Some(Command::Digest(args)) => digest::digest(common, args),

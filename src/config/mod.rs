@@ -18,10 +18,11 @@ use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 
 use crate::episode::{EpisodeSettings, Window};
+use crate::language::when;
 use crate::memory::{AskingSettings, ClarificationSettings, InjectInto, MemorySettings, WindowAs};
 use crate::mode::Mode;
 use crate::period::{Period, Ttl};
-use crate::recall::{Profile, RecallSettings, when};
+use crate::recall::{Profile, RecallSettings};
 use crate::store::WaitingBounds;
 use crate::tenant::Limits;
 

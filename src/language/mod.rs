@@ -4,8 +4,8 @@
 //! [`tongue`] chooses among the five that recall reads ([`Tongue`]), from as little as a short question.
 //!
 //! Reading order: `words` (text to words), `vocabulary` (what single words are; one table per language),
-//! `table` (how a language's table is chosen), `term` (a word as search knows it), `phrase` (patterns over words), `tongue`, `names` (what capitals show), `follow`
-//! (what leans on the question before).
+//! `table` (how a language's table is chosen), `term` (a word as search knows it), `phrase` (patterns over words), `tongue`,
+//! `names` (what capitals show), `follow` (what leans on the question before), `when` (what a text says about time).
 //!
 //! **Invariant:** everything here is a plain function of text; the tables are compiled in.
 
@@ -16,6 +16,7 @@ mod table;
 mod term;
 mod tongue;
 mod vocabulary;
+pub mod when;
 mod words;
 
 pub use follow::{follows_up, is_elliptic, is_saying};

@@ -14,7 +14,7 @@ use tracing::warn;
 use super::{MemorySettings, Parts};
 use crate::clock::Clock;
 use crate::id::Ids;
-use crate::recall::when;
+use crate::language::when;
 use crate::scope::Tenant;
 use crate::session::Templates;
 use crate::store::{Register, Store, StoreError};

@@ -27,6 +27,8 @@ pub(crate) struct Looking<'a> {
     pub(crate) vectors: &'a QuestionVectors,
     pub(crate) nearness: Nearness,
     pub(crate) episodes_max: usize,
+    /// Whether anything that was said may be no longer so.
+    pub(crate) some_outdated: bool,
 }
 
 /// The summaries for a question: what is told of the running conversation, and those that are about the question.

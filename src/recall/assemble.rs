@@ -1,6 +1,7 @@
 //! From what was found to what is shown: texts cut to what matters, replies and neighbours beside them, asides in their
 //! layers, duplicates merged, all within the budget, oldest first.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use super::asides::Decided;
@@ -8,6 +9,7 @@ use super::counted::Counted;
 use super::excerpt::excerpt;
 use super::index::ScopeIndex;
 use super::index::docs::{DocNo, Docs, NONE};
+use super::known;
 use super::layer::{Aside, Considered, Layer, LayerBounds, Section};
 use super::pack::{Draft, Stack, pack};
 use super::plan::Plan;
@@ -19,6 +21,7 @@ use super::told::Told;
 use super::{Ask, Fate, Ranked, Reason, Recalled, Reminder};
 use crate::id::{MessageId, TurnId};
 use crate::session::Turn;
+use crate::store::Outdated;
 use crate::tokens;
 
 /// Messages whose texts are fetched, best first: more than a thousand tokens hold.
@@ -83,6 +86,8 @@ fn before(index: &ScopeIndex, found: &Found) -> Option<DocNo> {
 pub(crate) struct ReadTurns {
     pub(crate) wanted: Vec<TurnId>,
     pub(crate) turns: Vec<Turn>,
+    /// What they state that is no longer so.
+    pub(crate) outdated: Vec<Outdated>,
 }
 
 /// Where a message stands in the index.
@@ -147,6 +152,7 @@ pub(crate) fn assemble(
         plan,
         wanted: &read.wanted,
         turns: read.turns.iter().map(|turn| (turn.id, turn)).collect(),
+        outdated: &read.outdated,
         late: asked.late(index),
         fates: HashMap::new(),
         counted,
@@ -261,6 +267,8 @@ struct Assembling<'a> {
     wanted: &'a [TurnId],
     turns: HashMap<TurnId, &'a Turn>,
     late: Late<'a>,
+    /// What those state that is no longer so.
+    outdated: &'a [Outdated],
     /// What became of those that were looked at and not taken.
     fates: HashMap<MessageId, Fate>,
     counted: &'a Counted,
@@ -336,6 +344,7 @@ impl Assembling<'_> {
             role: message.role,
             name: message.name.clone(),
             said_at: message.created_at,
+            note: self.note(id, &text),
             text,
             excerpt,
             reason: candidate.reason,
@@ -346,6 +355,12 @@ impl Assembling<'_> {
         Ok(reminder)
     }
 
+    /// What holds now, where a message says what is no longer so, or the reply repeats it.
+    fn note(&self, id: MessageId, text: &str) -> Option<String> {
+        let of_turn = |outdated: &&Outdated| outdated.message.turn() == id.turn();
+        known::note(text, self.outdated.iter().filter(of_turn))
+    }
+
     /// Why a turn is not here: it could not be read, or nobody thought that there would be room for it.
     fn not_at_hand(&self, turn: TurnId) -> Fate {
         if self.wanted.contains(&turn) { Fate::Unreadable } else { Fate::OverBudget }
@@ -354,10 +369,14 @@ impl Assembling<'_> {
     /// The tokens of a reminder's line, with room for its line break. Counting costs more than finding: what was counted
     /// for an earlier question is remembered.
     fn tokens(&self, reminder: &Reminder) -> usize {
-        let known = self.counted.get(reminder.message, &reminder.text);
+        let text = match &reminder.note {
+            Some(note) => Cow::Owned(format!("{}{note}", reminder.text)),
+            None => Cow::Borrowed(&*reminder.text),
+        };
+        let known = self.counted.get(reminder.message, &text);
         known.unwrap_or_else(|| {
             let tokens = tokens::count(&line(reminder, &self.plan.zone)) + 1;
-            self.counted.keep(reminder.message, &reminder.text, tokens);
+            self.counted.keep(reminder.message, &text, tokens);
             tokens
         })
     }

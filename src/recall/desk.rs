@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use tokio::task::JoinHandle;
 use tracing::warn;
 
@@ -18,9 +19,14 @@ use super::plan::{Plan, ReadQuestion};
 use super::row::{self, rows_of, texts_of};
 use super::search::{Found, search, signal_table};
 use super::signals::QuestionVectors;
-use super::{Aside, Ask, Profile, Recalled, RunningTopic, SignalTable, TurnRange, WeightTable, assemble, vectors};
+use super::{
+    Aside, AsideSource, Ask, Profile, Recalled, RunningTopic, SignalTable, TurnRange, WeightTable, assemble, known,
+    vectors,
+};
 use crate::clock::Clock;
-use crate::id::{SessionId, TurnId};
+use crate::fact::Fact;
+use crate::id::{MessageId, SessionId, TurnId};
+use crate::message::Role;
 use crate::meter::Meters;
 use crate::model::embed::Embedder;
 use crate::scope::Scope;
@@ -119,7 +125,12 @@ impl Recall {
         let plan = self.plan(scope, &shelf, ask).await?;
         let vectors = self.vectors_of(&plan).await;
         let looking = self.looking(ask, &plan, &vectors);
-        let asides = self.asides(&shelf, &looking);
+        let known = self.parts.store.facts().facts_known(scope, plan.now).await?;
+        let mut asides = self.asides(&shelf, &looking, &known.facts);
+        if known.some_outdated {
+            self.note_outdated(scope, plan.now, &mut asides).await?;
+        }
+        let looking = Looking { some_outdated: known.some_outdated, ..looking };
         for _ in 1..SEARCHES_MAX {
             if let Some(recalled) = self.search(scope, &shelf, &looking, &asides, false).await? {
                 return Ok(recalled);
@@ -131,14 +142,29 @@ impl Recall {
     fn looking<'a>(&self, ask: &'a Ask, plan: &'a Plan, vectors: &'a QuestionVectors) -> Looking<'a> {
         let embedder = &self.parts.embedder;
         let nearness = Nearness::of(embedder.id(), embedder.near());
-        Looking { ask, plan, vectors, nearness, episodes_max: self.settings.episodes_max }
+        let episodes_max = self.settings.episodes_max;
+        Looking { ask, plan, vectors, nearness, episodes_max, some_outdated: false }
     }
 
-    /// What may be laid before the model beside messages: what was handed in, and summaries.
-    fn asides(&self, shelf: &Shelf, looking: &Looking<'_>) -> Vec<Decided> {
+    /// What may be laid before the model beside messages: what is known, what was handed in, and summaries.
+    fn asides(&self, shelf: &Shelf, looking: &Looking<'_>, facts: &[Fact]) -> Vec<Decided> {
         let summaries = shelf.read_episodes(|episodes| Summaries::look(episodes, looking));
-        let given = looking.ask.asides.iter().map(|aside| (aside.clone(), None));
+        let Plan { plain_text, question, zone, .. } = looking.plan;
+        let known = known::told(facts, plain_text, question.tongue, zone).into_iter();
+        let given = known.chain(looking.ask.asides.iter().cloned()).map(|aside| (aside, None));
         given.chain(summaries.into_asides(&self.shrunk)).collect()
+    }
+
+    /// Summaries that tell what is no longer so say what holds instead.
+    async fn note_outdated(&self, scope: &Scope, now: Timestamp, asides: &mut [Decided]) -> Result<(), RecallError> {
+        for (aside, _) in asides.iter_mut().filter(|(_, fate)| fate.is_none()) {
+            let AsideSource::Episode { session, from, to, .. } = aside.source else { continue };
+            let outdated = self.parts.store.facts().outdated_between(scope, session, from, to, now).await?;
+            if let Some(note) = known::note(&aside.text, outdated.iter()) {
+                aside.text = format!("{} {note}", aside.text);
+            }
+        }
+        Ok(())
     }
 
     /// Searches, reads what was found, and packs it. `None` when the index lost or moved messages while they were read,
@@ -160,7 +186,7 @@ impl Recall {
             let found = search(index, &asked, weights, plan.within, ranked_max, near);
             (asked, found, index.instance())
         });
-        let read = self.turns_of(scope, shelf, &found, ask).await?;
+        let read = self.turns_of(scope, shelf, &found, looking).await?;
         Ok(shelf.read(|index| {
             // The numbers of messages and words are those of the index that was searched.
             let same = index.instance() == instance;
@@ -423,12 +449,25 @@ impl Recall {
         scope: &Scope,
         shelf: &Shelf,
         found: &[Found],
-        ask: &Ask,
+        looking: &Looking<'_>,
     ) -> Result<ReadTurns, RecallError> {
-        let wanted = shelf.read(|index| assemble::turns_wanted(index, found, ask));
+        let wanted = shelf.read(|index| assemble::turns_wanted(index, found, looking.ask));
         let turns = self.parts.store.turns_by_id(scope, &wanted).await?;
-        Ok(ReadTurns { wanted, turns })
+        let outdated = match looking.some_outdated {
+            true => self.parts.store.facts().outdated(scope, &said_by_users(&turns), looking.plan.now).await?,
+            false => Vec::new(),
+        };
+        Ok(ReadTurns { wanted, turns, outdated })
     }
+}
+
+/// The messages that may state something about the user.
+fn said_by_users(turns: &[Turn]) -> Vec<MessageId> {
+    let users = |turn: &Turn| {
+        let said = turn.identified().filter(|(_, message)| message.role == Role::User);
+        said.map(|(id, _)| id).collect::<Vec<_>>()
+    };
+    turns.iter().flat_map(users).collect()
 }
 
 /// The newest messages among which those of a running topic are looked for.

@@ -15,7 +15,7 @@ use crate::id::{EpisodeId, SessionId};
 pub enum Layer {
     /// What is always told about the user.
     Profile,
-    /// What the user was asked and has not answered yet.
+    /// What the user was asked, and what they chose.
     Clarification,
     /// What was said in the running conversation before what is shown of it.
     Summary,
@@ -96,7 +96,7 @@ impl Layer {
     pub fn bounds(self) -> LayerBounds {
         let (floor, ceiling) = match self {
             Self::Profile => (160, 240),
-            Self::Clarification => (80, 80),
+            Self::Clarification => (160, 160),
             Self::Summary => (0, 320),
             Self::Facts => (0, 160),
             Self::Episodes => (0, 400),
@@ -189,9 +189,9 @@ impl Aside {
         Self::new(Layer::Profile, source, format!("{key}: {value}{since}"))
     }
 
-    /// What the user was asked and has not answered yet.
-    pub fn clarification(source: impl Into<String>, question: &str) -> Self {
-        Self::new(Layer::Clarification, source, question)
+    /// What the user was asked, and what they chose.
+    pub fn clarification(source: impl Into<String>, told: &str) -> Self {
+        Self::new(Layer::Clarification, source, told)
     }
 }
 

@@ -19,6 +19,7 @@ mod desk;
 mod episodes;
 mod excerpt;
 mod index;
+mod known;
 mod layer;
 mod marks;
 mod pack;
@@ -34,7 +35,6 @@ mod told;
 mod topics;
 mod vectors;
 mod weights;
-pub mod when;
 
 pub(crate) use render::recent_conversation;
 
@@ -180,6 +180,8 @@ pub struct Reminder {
     pub text: String,
     /// Whether that is only a part of the message.
     pub excerpt: bool,
+    /// What holds now, where it says what is no longer so.
+    pub note: Option<String>,
     /// Why it is there.
     pub reason: Reason,
     /// Its tokens, as rendered.
@@ -234,6 +236,16 @@ pub struct Recalled {
 }
 
 impl Recalled {
+    /// Nothing but a line that was known beforehand, if it fits.
+    pub(crate) fn alone(aside: Aside, tokens_max: usize) -> Self {
+        let text = render::alone(&aside);
+        let tokens = crate::tokens::count(&text);
+        if tokens > tokens_max {
+            return Self::default();
+        }
+        Self { asides: vec![Considered { aside, fate: Fate::Kept, tokens }], text, tokens, ..Self::default() }
+    }
+
     /// There was no place for it after all.
     pub(crate) fn leave_out(&mut self) {
         self.reminders.clear();

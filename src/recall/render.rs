@@ -102,6 +102,11 @@ pub(crate) fn aside_line(aside: &Aside, zone: &TimeZone, running: Option<Session
     format!("- {days} ({place}) turns {first}-{last}: {text}")
 }
 
+/// An aside that is all there is, under its heading.
+pub(crate) fn alone(aside: &Aside) -> String {
+    format!("{}\n- {}", aside.layer.section().heading(), one_line(&aside.text))
+}
+
 /// The line that says what a follow-up refers to. Words only: nothing in it can open a line of its own.
 pub(crate) fn reference(words: &str) -> String {
     format!("(the question refers to: {})", one_line(words))
@@ -116,7 +121,8 @@ pub(crate) fn line(reminder: &Reminder, zone: &TimeZone) -> String {
     let day = zone.to_datetime(reminder.said_at).date();
     let session = &reminder.session.to_string()[..8];
     let speaker = reminder.name.as_deref().map_or_else(|| Cow::Borrowed(speaker(reminder.role)), one_line);
-    format!("- {day} ({session}) {speaker}: {}", one_line(&reminder.text))
+    let note = reminder.note.as_deref().map(|note| format!(" {}", one_line(note))).unwrap_or_default();
+    format!("- {day} ({session}) {speaker}: {}{note}", one_line(&reminder.text))
 }
 
 /// The end of a conversation as text, for a model whose client left it out; empty for nothing.
@@ -184,6 +190,7 @@ mod tests {
             said_at: Timestamp::UNIX_EPOCH,
             text: text.to_owned(),
             excerpt: false,
+            note: None,
             reason: Reason::Hit,
             tokens: 0,
             score: 0.0,
@@ -218,6 +225,9 @@ mod tests {
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], "## Relevant past");
         assert!(lines[1].starts_with("- 1970-01-01 (") && lines[1].ends_with(") Ann: I live in Lisbon."), "{text}");
+        let note = Some("(since then: location is Porto)".to_owned());
+        let moved = Reminder { note, ..reminder("I live in Lisbon.", None) };
+        assert!(line(&moved, &TimeZone::UTC).ends_with("User: I live in Lisbon. (since then: location is Porto)"));
         let referred_to = Some("x".to_owned());
         assert_eq!(Page { referred_to, ..Page::default() }.render(&TimeZone::UTC, None), "");
     }
@@ -254,7 +264,10 @@ mod tests {
     fn everything(text: &str, name: &str) -> Page {
         let session = CountedIds::default().session();
         Page {
-            reminders: vec![reminder(text, Some(name)), reminder(text, None)],
+            reminders: vec![
+                reminder(text, Some(name)),
+                Reminder { note: Some(text.to_owned()), ..reminder(text, None) },
+            ],
             asides: vec![
                 summary(text, session),
                 kept(Aside::profile("f", name, text, None)),

@@ -11,6 +11,7 @@ pub mod archive;
 mod check;
 pub mod conformance;
 mod episode;
+mod facts;
 mod job;
 mod ledger;
 mod page;
@@ -22,6 +23,10 @@ mod waiting;
 
 pub use archive::Archive;
 pub use episode::{Consolidation, DueEpisode, EpisodeChanges, Episodes, Limits, Progress, ReadRange, Stretch, Wanted};
+pub use facts::{
+    Cause, DueFacts, FACTS_MAX, FactCounts, FactEvent, FactHistory, Facts, Known, Learned, Outdated, QUOTES_LAST,
+    STATEMENTS_MAX, Understood, Undo, Undone, WhichFacts,
+};
 pub use job::{Claim, Effect, Finished, JobCounts, Jobs};
 pub use ledger::{DaySpent, Ledger, UNUSED_ANSWERS_MAX, UnusedAnswer};
 pub use page::{Page, PageRequest};
@@ -181,6 +186,8 @@ pub trait Store: Send + Sync + 'static {
 
     /// Tenants and the keys that open the doors.
     fn tenants(&self) -> &dyn Tenants;
+    /// Where facts are kept.
+    fn facts(&self) -> &dyn Facts;
 
     /// What the memory model costs, and its answers that could not be used.
     fn ledger(&self) -> &dyn Ledger;

@@ -12,12 +12,11 @@ use super::remind::Reminded;
 use crate::clarify::{Chosen, Clarification, Heard, chosen, hear, resolve};
 use crate::id::{SessionId, TurnId};
 use crate::memory::{HeldClarification, Memory};
-use crate::recall::Ask;
+use crate::recall::{Aside, Ask, Recalled};
 use crate::scope::Scope;
-use crate::tokens;
 
-/// The heading over what was chosen.
-const HEADING: &str = "## Open question";
+/// What the line about a choice is called where lines are listed with their sources.
+const SOURCE: &str = "clarification";
 
 /// A clarification, and what a message chose.
 #[derive(Debug, Clone)]
@@ -46,17 +45,12 @@ impl Memory {
     /// chosen is laid before the model, whatever becomes of recall.
     pub(super) async fn remind_of_choice(&self, scope: &Scope, mut ask: Ask, chosen: Option<&Chosen>) -> Reminded {
         let Some(chosen) = chosen else { return self.remind(scope, ask).await };
-        let told = format!("{HEADING}\n- {}", chosen.told);
-        // One more for the lines between this and what follows.
-        let tokens = tokens::count(&told) + 1;
-        let fits = tokens <= ask.tokens_max;
-        ask.tokens_max -= if fits { tokens } else { 0 };
+        let (told, tokens_max) = (Aside::clarification(SOURCE, &chosen.told), ask.tokens_max);
+        ask.asides.push(told.clone());
         ask.question = chosen.standalone.clone().unwrap_or(ask.question);
         let mut reminded = self.remind(scope, ask).await;
-        if fits {
-            let recalled = &mut reminded.recalled;
-            recalled.text = format!("{told}\n\n{}", recalled.text).trim_end().to_owned();
-            recalled.tokens += tokens;
+        if reminded.recalled.profile.is_none() {
+            reminded.recalled = Recalled::alone(told, tokens_max);
         }
         reminded.clarification = Some(chosen.clone());
         reminded

@@ -102,10 +102,13 @@ mod tests {
 
     fn turn(number: u64, question: &str, answer: &str) -> Turn {
         let ids = CountedIds::default();
+        let session = ids.session();
+        // Each turn has an id of its own, in the order of their numbers.
+        let id = (1..number).fold(ids.turn(Timestamp::UNIX_EPOCH), |_, _| ids.turn(Timestamp::UNIX_EPOCH));
         let said = |role, text: &str| Message::new(role, text, Timestamp::UNIX_EPOCH);
         Turn {
-            id: ids.turn(Timestamp::UNIX_EPOCH),
-            session: ids.session(),
+            id,
+            session,
             number,
             status: TurnStatus::Complete,
             messages: vec![said(Role::User, question), said(Role::Assistant, answer)],

@@ -15,8 +15,8 @@ use recalld::store::{
     Trail,
 };
 use recalld::store::{
-    Expired, Expiry, Kept, Ledger, Opened, Page, PageRequest, Recent, Sqlite, Stats, Store, StoreError, StoreFuture,
-    Tenants, Topics,
+    Expired, Expiry, Facts, Kept, Ledger, Opened, Page, PageRequest, Recent, Sqlite, Stats, Store, StoreError,
+    StoreFuture, Tenants, Topics,
 };
 
 /// SQLite, or whatever error it was told to fail with.
@@ -210,6 +210,10 @@ impl Store for Flaky {
 
     fn tenants(&self) -> &dyn Tenants {
         self.inner.tenants()
+    }
+
+    fn facts(&self) -> &dyn Facts {
+        self.inner.facts()
     }
 
     fn ledger(&self) -> &dyn Ledger {

@@ -13,6 +13,8 @@ mod clarifications;
 mod connections;
 mod digest;
 mod digest_kills;
+mod facts;
+mod facts_doors;
 mod flaky;
 mod guard;
 mod history;

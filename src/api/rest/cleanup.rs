@@ -14,14 +14,16 @@ use crate::lifecycle::CleanupReport;
 pub(in crate::api) struct Report {
     sessions_deleted: u64,
     turns_deleted: u64,
+    /// Facts whose time is over; they are kept.
+    facts_expired: u64,
     seconds: f64,
     errors: Vec<String>,
 }
 
 impl From<CleanupReport> for Report {
     fn from(report: CleanupReport) -> Self {
-        let CleanupReport { sessions_deleted, turns_deleted, seconds, errors } = report;
-        Self { sessions_deleted, turns_deleted, seconds, errors }
+        let CleanupReport { sessions_deleted, turns_deleted, facts_expired, seconds, errors } = report;
+        Self { sessions_deleted, turns_deleted, facts_expired, seconds, errors }
     }
 }
 

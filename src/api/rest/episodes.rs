@@ -117,13 +117,15 @@ pub(in crate::api) struct DigestQuery {
 pub(in crate::api) struct DigestReport {
     /// Episodes that were removed, to be made again.
     episodes_dropped: u64,
+    /// Turns whose words were understood meanwhile.
+    turns_understood: u64,
     /// Jobs that were done meanwhile, and tries that failed.
     jobs_done: u64,
     jobs_failed: u64,
     seconds: f64,
 }
 
-/// Does the jobs that are due, now, and says what they came to.
+/// Understands what was said and does the jobs that are due, now, and says what they came to.
 #[utoipa::path(post, path = "/api/v1/digest", params(DigestQuery), responses((status = 200, body = DigestReport)))]
 pub(in crate::api) async fn digest(
     State(app): State<App>,
@@ -144,8 +146,12 @@ pub(in crate::api) async fn digest(
 async fn run(memory: Memory, scope: Option<Scope>, rebuild: bool) -> Result<DigestReport, StoreError> {
     let started = Instant::now();
     let counted = || (memory.meters().jobs_done.get(), memory.meters().jobs_failed.get());
-    let (done, failed) = counted();
+    let ((done, failed), understood) = (counted(), memory.meters().turns_understood.get());
     let episodes_dropped = if rebuild { memory.digest_again(scope.as_ref()).await? } else { 0 };
+    if rebuild {
+        memory.learn_again(scope.as_ref()).await?;
+    }
+    while memory.learn_facts().await? > 0 {}
     memory.run_jobs_once().await?;
     while started.elapsed() < PATIENCE && others_work(&memory, scope.as_ref()).await? {
         tokio::time::sleep(LOOK_EVERY).await;
@@ -153,7 +159,13 @@ async fn run(memory: Memory, scope: Option<Scope>, rebuild: bool) -> Result<Dige
     }
     let (done_now, failed_now) = counted();
     let seconds = started.elapsed().as_secs_f64();
-    Ok(DigestReport { episodes_dropped, jobs_done: done_now - done, jobs_failed: failed_now - failed, seconds })
+    Ok(DigestReport {
+        episodes_dropped,
+        turns_understood: memory.meters().turns_understood.get() - understood,
+        jobs_done: done_now - done,
+        jobs_failed: failed_now - failed,
+        seconds,
+    })
 }
 
 /// Whether a job is in the hands of somebody else, such as the server's own worker. What failed waits for its time.

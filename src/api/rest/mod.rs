@@ -4,6 +4,7 @@ pub(super) mod clarifications;
 pub(super) mod cleanup;
 pub(super) mod context;
 pub(super) mod episodes;
+pub(super) mod facts;
 pub(super) mod jobs;
 pub(super) mod keys;
 pub(super) mod messages;

@@ -22,8 +22,9 @@ use crate::api::identity::session_header;
 use crate::api::params::Params;
 use crate::api::view::{AsideView, CandidateView, ReminderView, millis};
 use crate::id::SessionId;
+use crate::language::when;
 use crate::memory::MemorySettings;
-use crate::recall::{Ask, Profile, when};
+use crate::recall::{Ask, Profile};
 use crate::session::check_text;
 use crate::turn::Explained;
 

@@ -1,5 +1,7 @@
 //! What there is, counted.
 
+use std::collections::BTreeMap;
+
 use axum::Json;
 use axum::extract::State;
 use serde::Serialize;
@@ -10,9 +12,10 @@ use crate::api::App;
 use crate::api::access::Visitor;
 use crate::api::error::ApiError;
 use crate::api::params::Params;
+use crate::fact::Status;
 use crate::memory::AskingSettings;
 use crate::scope::User;
-use crate::store::{DaySpent, JobCounts, Stats};
+use crate::store::{DaySpent, FactCounts, JobCounts, Stats};
 use crate::tenant::Right;
 
 /// Counts of a user, and of the server.
@@ -37,6 +40,13 @@ pub(in crate::api) struct StatsView {
     jobs_dead: Option<u64>,
     /// Why the last of the user's own that failed did; others' errors are not for everybody.
     jobs_last_error: Option<String>,
+    /// What is known about the user, and what waits for somebody to look at it.
+    facts: u64,
+    facts_quarantined: u64,
+    /// What looked like a fact and was none, by reason.
+    facts_refused: BTreeMap<String, u64>,
+    /// Turns of everybody that are yet to be looked at for facts.
+    turns_to_understand: u64,
     /// Who answers.
     model: String,
     /// Who summarises in the background.
@@ -82,13 +92,14 @@ pub(in crate::api) async fn show(
     let scope = app.scope(&visitor, Some(named), None);
     // A key that speaks for nobody has nothing of its own to count.
     let scope = if visitor.access.trust_identity { Some(scope?) } else { scope.ok() };
-    let (stats, own, spent) = match &scope {
+    let (stats, own, facts, spent) = match &scope {
         Some(scope) => (
             app.memory.stats(scope).await?,
             app.memory.job_counts(Some(scope)).await?,
+            app.memory.fact_counts(scope).await?,
             app.memory.spent_today(scope).await?,
         ),
-        None => (Stats::default(), JobCounts::default(), DaySpent::default()),
+        None => (Stats::default(), JobCounts::default(), FactCounts::default(), DaySpent::default()),
     };
     let jobs = app.memory.job_counts(None).await?;
     let meters = app.memory.meters();
@@ -105,6 +116,10 @@ pub(in crate::api) async fn show(
         jobs_failing: of_all(jobs.failing),
         jobs_dead: of_all(jobs.dead),
         jobs_last_error: own.last_error,
+        facts: facts.with_status(Status::Active),
+        facts_quarantined: facts.with_status(Status::Quarantined),
+        turns_to_understand: facts.waiting,
+        facts_refused: facts.refused.into_iter().collect(),
         model: app.memory.of(&visitor.access.tenant).model_name().to_owned(),
         memory_model: app.memory.summariser_name().to_owned(),
         memory_today: MemoryToday::of(spent, app.memory.settings().asking),

@@ -102,7 +102,7 @@ fn clarifications_are_checked_at_their_bounds() {
         |count| Clarification::new("Which?", vec![option(count), ChoiceOption::named("b")], Timestamp::UNIX_EPOCH);
     assert!(with(ATTRIBUTES_MAX).is_ok());
     assert_eq!(with(ATTRIBUTES_MAX + 1), Err(ClarificationError::Attributes { at: 0, count: ATTRIBUTES_MAX + 1 }));
-    let long = vec!["x".repeat(200) + "1", "y".repeat(199)];
+    let long = ["x".repeat(200) + "1", "y".repeat(199)];
     assert!(make("Which?", &[&long[0], "b"]).is_err() && make("Which?", &[&long[1], "b"]).is_ok());
     let labels: Vec<String> = (10..31).map(|n| format!("{}{n}", "x".repeat(198))).collect();
     let labels: Vec<&str> = labels.iter().map(String::as_str).collect();

@@ -3,6 +3,7 @@
 mod archive;
 mod bare;
 mod chatter;
+mod facts;
 mod long;
 mod process;
 mod proxy;
@@ -50,6 +51,8 @@ enum What {
     Archive(archive::ArchiveArgs),
     /// What of the answers survives in summaries of a twentieth.
     Summaries(summaries::SummariesArgs),
+    /// What is learned from what people type, and what is not.
+    Facts(facts::FactsArgs),
     /// The bare pass-through that `proxy` is measured beside, in a process of its own.
     #[command(hide = true)]
     PassThrough {
@@ -74,6 +77,7 @@ pub(super) fn bench(args: &BenchArgs, json: bool) -> anyhow::Result<ExitCode> {
         What::Long(args) => recall::print(&runtime.block_on(long::run(args))?, json)?,
         What::Archive(args) => archive::run(args)?.print(json),
         What::Summaries(args) => recall::print(&summaries::run(args)?, json)?,
+        What::Facts(args) => recall::print(&facts::run(args)?, json)?,
         What::PassThrough { here, there } => {
             runtime.block_on(scene::serve_on(*here, scene::pass_through(*there)))?;
         }

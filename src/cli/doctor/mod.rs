@@ -1,8 +1,9 @@
 //! `recalld doctor`: what is well, what is not, and what to do about it.
 //!
 //! Reading order: the checks' shape here, `here` (this machine and its file), `there` (servers: ours and
-//! the model's), `jobs` (work in the background), `memory` (who summarises there).
+//! the model's), `jobs` (work in the background), `memory` (who summarises there), `facts` (what is known).
 
+mod facts;
 mod here;
 mod jobs;
 mod memory;

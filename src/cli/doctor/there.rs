@@ -10,7 +10,7 @@ use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::{Check, jobs, memory};
+use super::{Check, facts, jobs, memory};
 use crate::cli::Common;
 use crate::cli::client::{Client, base_url, headers};
 use crate::cli::embedder;
@@ -71,9 +71,15 @@ async fn visit(doors: &Client, url: &str) -> (Vec<Check>, bool) {
     let mut checks = vec![judge_ready(url, &ready)];
     match timeout(PATIENCE, doors.stats()).await {
         Ok(Ok(stats)) => checks.extend(
-            [Some(judge_stats(&stats)), judge_jobs(&stats), memory::judge(&stats), judge_ids(&stats)]
-                .into_iter()
-                .flatten(),
+            [
+                Some(judge_stats(&stats)),
+                judge_jobs(&stats),
+                memory::judge(&stats),
+                facts::judge(&stats),
+                judge_ids(&stats),
+            ]
+            .into_iter()
+            .flatten(),
         ),
         Ok(Err(failure)) => {
             checks.push(Check::fail("stats", format!("{failure}; show a key of the server with --key or RECALLD_KEY")));

@@ -7,10 +7,10 @@ use jiff::Timestamp;
 
 use super::{EpisodeShelf, HeldEpisode, Nearness, terms_of};
 use crate::language::Tongue;
+use crate::language::when::TimeRange;
 use crate::model::embed::StaticTable;
 use crate::recall::index::kernel::{Bytes, dot};
 use crate::recall::search::Within;
-use crate::recall::when::TimeRange;
 
 /// What the share of the question's words counts beside the similarity.
 const WORDS: f32 = 0.5;

@@ -6,9 +6,9 @@ use proptest::prelude::*;
 use super::*;
 use crate::episode::Meaning;
 use crate::id::{CountedIds, Ids};
+use crate::language::when::TimeRange;
 use crate::model::embed::{Builtin, Embedder};
 use crate::recall::search::Within;
-use crate::recall::when::TimeRange;
 
 fn at(hours: i64) -> Timestamp {
     Timestamp::UNIX_EPOCH + SignedDuration::from_hours(hours)

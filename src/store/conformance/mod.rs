@@ -19,6 +19,7 @@ pub mod concurrency;
 pub mod content;
 pub mod episodes;
 pub mod expiry;
+pub mod facts;
 pub mod following;
 pub mod jobs;
 pub mod ledger;
@@ -86,6 +87,24 @@ macro_rules! conformance {
             expiry::numbers_are_not_used_again_after_expiry,
             expiry::a_new_ttl_dates_the_turns_again,
             expiry::a_ttl_beyond_the_end_of_time_is_never,
+            facts::facts_follow_from_what_is_said,
+            facts::understanding_twice_is_understanding_once,
+            facts::late_statements_do_not_win,
+            facts::a_hidden_message_has_no_say,
+            facts::only_shown_turns_are_understood,
+            facts::a_deleted_session_takes_its_facts_along,
+            facts::facts_outlive_their_turns,
+            facts::people_write_facts_down,
+            facts::a_fact_can_be_undone,
+            facts::messages_and_times_can_be_undone,
+            facts::what_was_believed_can_be_asked,
+            facts::time_ends_facts,
+            facts::a_foreign_fact_is_as_good_as_unknown,
+            facts::outdated_messages_are_known,
+            facts::one_fact_is_active_whoever_writes,
+            facts::what_was_no_fact_is_counted,
+            facts::another_understander_makes_all_anew,
+            facts::repetitions_are_counted_and_bounded,
             following::applying_changes_equals_loading_anew,
             following::who_follows_while_many_write_misses_nothing,
             jobs::a_full_window_asks_for_one_job,
@@ -202,6 +221,7 @@ mod tests {
             ("content", include_str!("content.rs")),
             ("episodes", include_str!("episodes.rs")),
             ("expiry", include_str!("expiry.rs")),
+            ("facts", include_str!("facts.rs")),
             ("following", include_str!("following.rs")),
             ("jobs", include_str!("jobs.rs")),
             ("ledger", include_str!("ledger.rs")),

@@ -22,7 +22,7 @@ const MIGRATIONS: [&str; 9] = [
     include_str!("schema_4.sql"),
     include_str!("schema_5.sql"),
     include_str!("schema_6.sql"),
-    "",
+    include_str!("schema_7.sql"),
     "",
     include_str!("schema_9.sql"),
 ];

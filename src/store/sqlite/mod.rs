@@ -3,8 +3,9 @@
 //! Reading order: `schema.sql` and those after it, `connect` (opening a file), `writer` (group commit),
 //! `readers`, `row` (a turn as a row), then the statements: `session`, `turn`, `expire`, `recall`, `job`, `episode`,
 //! `told` (what of those is recalled), `topic` (which turn belongs to which), `topics` (what is kept of them), `archive` (text in
-//! blocks), `ledger` (what the memory model costs), `tenants` and `seal` (who may come in). `changes` tells what the writer
-//! touched, `inspect` looks at a file from outside.
+//! blocks), `fact` (which turns are to be understood), `facts` (what was said and what follows), `ledger` (what the memory
+//! model costs), `tenants` and `seal` (who may come in). `changes` tells what the writer touched, `inspect` looks at a file
+//! from outside.
 
 mod archive;
 mod changes;
@@ -12,6 +13,8 @@ mod connect;
 mod consolidate;
 mod episode;
 mod expire;
+mod fact;
+mod facts;
 mod inspect;
 mod job;
 mod ledger;
@@ -47,9 +50,9 @@ use self::readers::Readers;
 use self::writer::Writer;
 use super::archive::{Archive, ArchiveSize, Moved, Packed};
 use super::{
-    ChangeMark, Changes, DerivedRow, DueTurn, Episodes, Expired, Expiry, HistoryMatch, Jobs, Kept, Ledger, Opened,
-    Page, PageRequest, RecallCursor, RecallPage, Recent, Revised, Stats, Store, StoreError, StoreFuture, Tenants, Todo,
-    Topics, Trail,
+    ChangeMark, Changes, DerivedRow, DueTurn, Episodes, Expired, Expiry, Facts, HistoryMatch, Jobs, Kept, Ledger,
+    Opened, Page, PageRequest, RecallCursor, RecallPage, Recent, Revised, Stats, Store, StoreError, StoreFuture,
+    Tenants, Todo, Topics, Trail,
 };
 use crate::clock::Clock;
 use crate::episode::EpisodeSettings;
@@ -253,9 +256,9 @@ impl Store for Sqlite {
     }
 
     fn delete_session(&self, scope: &Scope, id: SessionId) -> StoreFuture<'_, Option<u64>> {
-        let (scope, notes) = (scope.clone(), self.writer.notes());
+        let (scope, notes, clock) = (scope.clone(), self.writer.notes(), Arc::clone(&self.clock));
         self.write(move |db| {
-            let turns = session::delete(db, &scope, id)?;
+            let turns = session::delete(db, &scope, id, clock.now())?;
             notes.erased(turns.is_some());
             Ok(turns)
         })
@@ -440,6 +443,10 @@ impl Store for Sqlite {
     }
 
     fn tenants(&self) -> &dyn Tenants {
+        self
+    }
+
+    fn facts(&self) -> &dyn Facts {
         self
     }
 

@@ -1,11 +1,12 @@
 //! Sessions in SQL.
 
+use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use uuid::Uuid;
 
 use super::connect::meaning;
 use super::row::to_json;
-use super::{episode, job};
+use super::{episode, facts, job};
 use crate::clock::from_micros;
 use crate::id::SessionId;
 use crate::period::{Period, Ttl};
@@ -133,9 +134,9 @@ pub(super) fn update(
     Ok(find(db, scope, id)?.map(|(_, session)| session))
 }
 
-pub(super) fn delete(db: &Connection, scope: &Scope, id: SessionId) -> Result<Option<u64>, StoreError> {
-    // What was told of it may have outlived it.
-    let told = episode::forget(db, scope, id)?;
+pub(super) fn delete(db: &Connection, scope: &Scope, id: SessionId, now: Timestamp) -> Result<Option<u64>, StoreError> {
+    // What was told and learned of it may have outlived it.
+    let told = episode::forget(db, scope, id)? | facts::forget(db, scope, id, now)?;
     let Some((key, _)) = find(db, scope, id)? else { return Ok(told.then_some(0)) };
     job::forget(db, key)?;
     let turns = execute(db, "DELETE FROM turn WHERE session = ?1", params![key])?;

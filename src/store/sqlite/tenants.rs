@@ -1,5 +1,7 @@
 //! Tenants and keys in SQL.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use uuid::Uuid;
@@ -118,10 +120,10 @@ fn follow_ttl(db: &Connection, tenant: &str, ttl: Option<i64>) -> Result<(), Sto
     execute(db, turns, params![tenant, ttl, i64::MAX]).map(drop)
 }
 
-fn erase(db: &Connection, tenant: &str, sessions_max: usize) -> Result<Erased, StoreError> {
+fn erase(db: &Connection, tenant: &str, sessions_max: usize, now: Timestamp) -> Result<Erased, StoreError> {
     let mut erased = Erased::default();
     for (user, id) in some_sessions(db, tenant, sessions_max)? {
-        let turns = session::delete(db, &Scope::as_stored(tenant, &user), id)?;
+        let turns = session::delete(db, &Scope::as_stored(tenant, &user), id, now)?;
         erased.sessions += 1;
         erased.turns += turns.unwrap_or(0);
     }
@@ -236,9 +238,9 @@ impl Tenants for Sqlite {
     }
 
     fn erase(&self, tenant: &Tenant, sessions_max: usize) -> StoreFuture<'_, Erased> {
-        let (tenant, notes) = (tenant.clone(), self.writer.notes());
+        let (tenant, notes, clock) = (tenant.clone(), self.writer.notes(), Arc::clone(&self.clock));
         self.write(move |db| {
-            let erased = erase(db, tenant.as_str(), sessions_max.max(1))?;
+            let erased = erase(db, tenant.as_str(), sessions_max.max(1), clock.now())?;
             notes.erased(!erased.more);
             Ok(erased)
         })

@@ -227,6 +227,10 @@ impl Store for Flaky {
         self.inner.tenants()
     }
 
+    fn facts(&self) -> &dyn Facts {
+        self.inner.facts()
+    }
+
     fn ledger(&self) -> &dyn Ledger {
         self.inner.ledger()
     }

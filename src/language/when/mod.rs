@@ -1,4 +1,4 @@
-//! When: the dates and stretches of time a question names, in five languages.
+//! When: the dates and stretches of time that somebody names, in five languages.
 //!
 //! ```text
 //! yesterday · last night · this morning · last/this/next week · the past two months · two weeks ago
@@ -7,10 +7,11 @@
 //! ```
 //!
 //! Reading order: the nouns here, `read` (words to what was said), `numeric` (dates in digits), `calendar`
-//! (what was said to days), `table` (the words; one file per language).
+//! (what was said to days), `ahead` (the same for plans, which look forward), `table` (the words; one file per language).
 //!
 //! **Invariant:** the clock and the time zone are handed in; a stretch that is found is never empty.
 
+mod ahead;
 mod calendar;
 mod months;
 mod numeric;
@@ -26,6 +27,7 @@ use jiff::tz::TimeZone;
 use crate::language::Tongue;
 use read::Reader;
 
+pub use ahead::{since, until};
 pub use months::{MonthNamed, months};
 
 /// A stretch of time: `from` belongs to it, `to` does not any more.

@@ -97,6 +97,27 @@ impl Point {
     }
 }
 
+impl Point {
+    /// The same seen from a plan, which looks ahead: "until Friday" is the coming one, "until May" too.
+    pub(super) fn ahead(self, today: Date) -> Option<Stretch> {
+        match self {
+            Point::Relative(Relative::Weekday(weekday, Step::Plain)) => {
+                let ahead = i32::from(weekday - today.weekday().to_monday_one_offset()).rem_euclid(7);
+                days(moved(today, ahead)?, 1.day())
+            }
+            Point::Month { month, year: None, part } => {
+                let year = if month < today.month() { today.year() + 1 } else { today.year() };
+                Point::Month { month, year: Some(year), part }.stretch(today)
+            }
+            Point::Day { day, month, year: None } => {
+                let comes = |on: i16| Date::new(today.year() + on, month, day).ok().filter(|date| today <= *date);
+                days((0..9).find_map(comes)?, 1.day())
+            }
+            said => said.stretch(today),
+        }
+    }
+}
+
 impl Relative {
     fn stretch(self, today: Date) -> Option<Stretch> {
         match self {

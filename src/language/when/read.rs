@@ -19,7 +19,7 @@ pub(super) struct Reader<'a> {
 }
 
 /// Something that was read, and the word after it.
-type Read<T> = Option<(T, usize)>;
+pub(super) type Read<T> = Option<(T, usize)>;
 
 impl<'a> Reader<'a> {
     pub(super) fn new(text: &'a str, tongue: Tongue) -> Reader<'a> {
@@ -67,7 +67,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads on after one of the phrases.
-    fn after(&self, phrases: &Phrases, at: usize, read: fn(&Self, usize) -> Read<Point>) -> Read<Point> {
+    pub(super) fn after(&self, phrases: &Phrases, at: usize, read: fn(&Self, usize) -> Read<Point>) -> Read<Point> {
         read(self, phrases.end_at(&self.words, at)?)
     }
 
@@ -93,7 +93,7 @@ impl<'a> Reader<'a> {
     }
 
     /// After "since" a length of time is one too: "since two weeks", as Dutch and German say.
-    fn since_point(&self, at: usize) -> Read<Point> {
+    pub(super) fn since_point(&self, at: usize) -> Read<Point> {
         if let Some(found) = self.led(at) {
             return Some(found);
         }
@@ -103,7 +103,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A date after a word that promises one: a month, a weekday or a year alone will do.
-    fn led(&self, at: usize) -> Read<Point> {
+    pub(super) fn led(&self, at: usize) -> Read<Point> {
         let at = self.table.led.end_at(&self.words, at).unwrap_or(at);
         let at = self.skip(&self.table.article, at);
         self.point(at).or_else(|| self.date(at, true)).or_else(|| self.year(at)).or_else(|| {
@@ -204,7 +204,7 @@ impl<'a> Reader<'a> {
     }
 
     /// "two weeks", "a couple of months", "few days".
-    fn length(&self, at: usize) -> Read<(i32, Unit)> {
+    pub(super) fn length(&self, at: usize) -> Read<(i32, Unit)> {
         let couple = self.table.couple.end_at(&self.words, at).map(|next| (2, next));
         let (count, next) = couple.or_else(|| self.count(at))?;
         let unit = self.table.unit(self.word(next)?).filter(|unit| *unit != Unit::Weekend)?;
@@ -273,7 +273,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn year(&self, at: usize) -> Read<Point> {
+    pub(super) fn year(&self, at: usize) -> Read<Point> {
         let year = year(self.word(at)?)?;
         // 2000/3, 1990-95 and 2020.5 are no years.
         let joined = self.joint(at).is_some() || at.checked_sub(1).is_some_and(|before| self.joint(before).is_some());

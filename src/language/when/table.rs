@@ -43,6 +43,7 @@ struct Written {
     late: String,
     since: Vec<String>,
     until: Vec<String>,
+    lasting: Vec<String>,
     before: Vec<String>,
     before_dates: Vec<String>,
     after: Vec<String>,
@@ -95,6 +96,8 @@ pub(super) struct Table {
     parts: Vec<(List, Part)>,
     pub(super) since: Phrases,
     pub(super) until: Phrases,
+    /// What a length of time follows that begins now: "for two weeks".
+    pub(super) lasting: Phrases,
     pub(super) before: Phrases,
     /// Before, if a date of the calendar follows: "voor 7 mei", never "voor vandaag".
     pub(super) before_dates: Phrases,
@@ -160,6 +163,7 @@ impl Table {
             parts: parts.into_iter().map(|(words, part)| (List::read(words), part)).collect(),
             since: Phrases::read(&written.since),
             until: Phrases::read(&written.until),
+            lasting: Phrases::read(&written.lasting),
             before: Phrases::read(&written.before),
             before_dates: Phrases::read(&written.before_dates),
             after: Phrases::read(&written.after),
