@@ -218,7 +218,7 @@ async fn one_tenants_key_learns_nothing_of_the_others() {
     let house = closed();
     let own = key(&house, json!({"rights": ["read", "erase"], "tenant": "default", "user_id": "ann"})).await;
     let seen = with(house.get("/api/v1/stats"), &own).send().await.expect(200);
-    for field in ["data_bytes", "chat_requests", "jobs_queued", "jobs_dead"] {
+    for field in ["data_bytes", "chat_requests", "jobs_queued", "jobs_dead", "turns_to_understand"] {
         assert_eq!(seen[field], Value::Null, "{field}");
         assert!(admin(&house, "GET", "/api/v1/stats").send().await.expect(200)[field].is_u64(), "{field}");
     }
