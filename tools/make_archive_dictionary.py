@@ -1,19 +1,24 @@
 #!/usr/bin/env python3
-"""Trains assets/archive-<N>.dict, the zstd dictionary behind archived turns (src/store/archive).
+"""Makes assets/archive-<N>.words and archive-<N>.dict, which archived turns are packed with (src/store/archive).
 
-usage: make_archive_dictionary.py OUT [--bytes N]
+usage: make_archive_dictionary.py NUMBER [--into DIRECTORY]
 
 Needs the `zstd` command. Everything it reads is our own text from this repository: the chats in bench/chats (but for
-two, which `recalld bench archive` measures with), and archive_phrases: what people and assistants say in five languages,
-and tool calls as they are stored beside a turn. Documentation was tried too and made chats larger.
+two, which `recalld bench archive` measures with), archive_phrases and archive_talk (what people and assistants say in
+five languages, and tool calls as they are stored beside a turn), and archive_words (words worth a code even where our
+texts do not use them).
 
-A dictionary that was released never changes: blocks name it by its number and cannot be read without it. A better one
-gets the next number and a line in src/store/archive/dictionary.rs.
+First the words: those that save most get a code of one byte, the others of two. Then zstd's trainer learns from the
+texts in that code. `words.rs` reads and writes the code; `run` here has to cut text as it does there.
+
+What was released never changes: blocks name it by its number and cannot be read without it. A better one gets the next
+number and a line in src/store/archive/dictionary.rs. (Number 1 had no words: this script as of 2026-06 made it.)
 """
 import argparse
 import json
 import subprocess
 import tempfile
+from collections import Counter
 from pathlib import Path
 
 HOME = Path(__file__).resolve().parent.parent
@@ -23,6 +28,18 @@ BLOCK_MESSAGES = 20
 # Phrases are few and general, chats are many and special.
 PHRASE_COPIES = 4
 
+# Codes: below 128 a byte is itself, the last one says that the next byte is itself, the others are words.
+FIRST_CODE = 128
+ESCAPE = 255
+ONE_BYTE_WORDS = 64
+TWO_BYTE_WORDS = (ESCAPE - FIRST_CODE - ONE_BYTE_WORDS) * 256
+WORD_BYTES_MAX = 16
+DICTIONARY_BYTES = 16384
+
+OTHER_BYTES_MAX = 6
+LETTERS = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ'") | frozenset(range(128, 256))
+SPACE = 32
+
 
 def chat_texts():
     """Blocks of messages, as they are archived."""
@@ -30,40 +47,155 @@ def chat_texts():
         if path.name in HELD_OUT:
             continue
         for chat in json.loads(path.read_text()):
-            said = [message["content"] for message in chat["messages"]]
-            for at in range(0, len(said), BLOCK_MESSAGES):
-                yield "".join(said[at:at + BLOCK_MESSAGES])
+            yield from blocks([message["content"] for message in chat["messages"]])
 
 
-def phrase_texts():
+def phrase_texts(copies):
     """Lines of one language; each copy in another order, so that no order is learned."""
     for path in sorted((HOME / "tools/archive_phrases").glob("*.txt")):
         lines = path.read_text().splitlines()
-        for copy in range(PHRASE_COPIES):
+        for copy in range(copies):
             step = 2 * copy + 1
-            turned = [lines[at * step % len(lines)] for at in range(len(lines))]
-            for at in range(0, len(turned), BLOCK_MESSAGES):
-                yield "".join(turned[at:at + BLOCK_MESSAGES])
+            yield from blocks([lines[at * step % len(lines)] for at in range(len(lines))])
 
 
-def train(out, size, texts):
+def talk_texts():
+    """Messages, with a line of `%` between two."""
+    for path in sorted((HOME / "tools/archive_talk").glob("*.txt")):
+        yield from blocks(path.read_text().rstrip("\n").split("\n%\n"))
+
+
+def blocks(said):
+    """Messages as one text per block."""
+    for at in range(0, len(said), BLOCK_MESSAGES):
+        yield "".join(said[at:at + BLOCK_MESSAGES]).encode()
+
+
+def run(text, at):
+    """How long the stretch is that one code may stand for: a word with the space before it, or a few other bytes."""
+    start = at + 1 if text[at] == SPACE else at
+    end = start
+    while end < min(len(text), at + WORD_BYTES_MAX) and text[end] in LETTERS:
+        end += 1
+    if end > start:
+        return end - at
+    end = at
+    while end < min(len(text), at + OTHER_BYTES_MAX) and text[end] not in LETTERS:
+        end += 1
+    next_word = end > at + 1 and text[end - 1] == SPACE and end < len(text) and text[end] in LETTERS
+    return end - at - next_word
+
+
+def runs(texts):
+    """How often there is each."""
+    counted = Counter()
+    for text in texts:
+        at = 0
+        while at < len(text):
+            length = run(text, at)
+            counted[text[at:at + length]] += 1
+            at += length
+    return counted
+
+
+def split(text, words):
+    """The words of a text, the longest first wherever two begin; what is none of them byte by byte."""
+    at = 0
+    while at < len(text):
+        length = run(text, at)
+        while length > 1 and text[at:at + length] not in words:
+            length -= 1
+        yield text[at:at + length]
+        at += length
+
+
+def used(counted, words):
+    """How often each word would be written."""
+    uses = Counter()
+    for text, count in counted.items():
+        for word in split(text, words):
+            uses[word] += count
+    return uses
+
+
+def listed():
+    """Words and pieces of words that somebody thought of."""
+    for path in sorted((HOME / "tools/archive_words").glob("*.txt")):
+        before = "" if path.stem == "pieces" else " "
+        yield from ((before + word).encode() for word in path.read_text().split())
+
+
+def ends(counted, count):
+    """The commonest beginnings and ends, for words that are in no list."""
+    found = Counter()
+    for text, times in counted.items():
+        for length in range(2, min(6, len(text) + 1)):
+            for piece in {text[:length], text[-length:]}:
+                found[piece] += min(times, 3)
+    return [piece for piece, _ in found.most_common(count)]
+
+
+def choose_words(counted):
+    """Words in the order of their codes. What saves little goes in three rounds, because what is left is then used more."""
+    thought_of = {word for word in listed() if 1 < len(word) <= WORD_BYTES_MAX}
+    words = {text for text, count in counted.items() if count > 1 and 1 < len(text) <= WORD_BYTES_MAX}
+    words |= thought_of | set(ends(counted, 1500))
+    for spare in (1.6, 1.3, 1.0):
+        uses = used(counted, words)
+        saves = {word: (uses[word] + (0.4 if word in thought_of else 0.1)) * (len(word) - 1.6) for word in words}
+        best = sorted(words, key=lambda word: (-saves[word], word))
+        words = set(best[:int(spare * (ONE_BYTE_WORDS + TWO_BYTE_WORDS))])
+    uses = used(counted, words)
+    ordered = sorted(words, key=lambda word: (-uses[word], word))
+    # Two bytes for two bytes are nothing won.
+    return ordered[:ONE_BYTE_WORDS] + [word for word in ordered[ONE_BYTE_WORDS:] if len(word) > 2]
+
+
+def codes(words):
+    """The bytes that stand for each word."""
+    def code(at):
+        if at < ONE_BYTE_WORDS:
+            return bytes([FIRST_CODE + at])
+        page, place = divmod(at - ONE_BYTE_WORDS, 256)
+        return bytes([FIRST_CODE + ONE_BYTE_WORDS + page, place])
+    return {word: code(at) for at, word in enumerate(words)}
+
+
+def encode(text, coded):
+    """A text in codes."""
+    def one(word):
+        return coded.get(word) or (bytes([ESCAPE]) + word if word[0] >= FIRST_CODE else word)
+    return b"".join(one(word) for word in split(text, coded))
+
+
+def write_words(out, words):
+    """How many words have a code of one byte, then all words, each with its length before it."""
+    out.write_bytes(bytes([ONE_BYTE_WORDS]) + b"".join(bytes([len(word)]) + word for word in words))
+
+
+def train(out, number, texts):
     """Runs zstd's trainer over the texts, each a file of its own."""
     with tempfile.TemporaryDirectory() as folder:
-        for number, text in enumerate(texts):
-            Path(folder, f"{number:05}").write_text(text)
+        for at, text in enumerate(texts):
+            Path(folder, f"{at:05}").write_bytes(text)
         subprocess.run(
             ["zstd", "-q", "-f", "-T1", "-r", folder, "--train-fastcover=d=6,k=200,f=20,accel=1", "-19",
-             f"--maxdict={size}", "--dictID=1", "-o", str(out)], check=True)
+             f"--maxdict={DICTIONARY_BYTES}", f"--dictID={number}", "-o", str(out)], check=True)
 
 
 def main():
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("out", type=Path)
-    parser.add_argument("--bytes", type=int, default=65536)
+    parser.add_argument("number", type=int)
+    parser.add_argument("--into", type=Path, default=HOME / "assets")
     args = parser.parse_args()
-    train(args.out, args.bytes, [*chat_texts(), *phrase_texts()])
-    print(f"{args.out}: {args.out.stat().st_size} bytes")
+    words = choose_words(runs([*chat_texts(), *phrase_texts(1), *talk_texts()]))
+    coded = codes(words)
+    out = [args.into / f"archive-{args.number}.{kind}" for kind in ("words", "dict")]
+    write_words(out[0], words)
+    train(out[1], args.number, [encode(text, coded) for text in [*chat_texts(), *phrase_texts(PHRASE_COPIES), *talk_texts()]])
+    for path in out:
+        print(f"{path}: {path.stat().st_size} bytes")
 
 
 if __name__ == "__main__":
