@@ -8,7 +8,7 @@
 //! | 8 | xxh3 of the frame, before it was compressed |
 //! | varint | number of the dictionary |
 //! | varint | bytes of the frame |
-//! | the rest | the frame, compressed by zstd |
+//! | the rest | the frame, in the dictionary's words and compressed by zstd |
 
 use std::cell::RefCell;
 
@@ -125,14 +125,15 @@ fn seal(content: &[u8], level: Level) -> Result<Vec<u8>, BlockError> {
         return Err(BlockError::TooLarge(content.len() as u64));
     }
     let dictionary = newest();
-    let mut block = Vec::with_capacity(HEAD_BYTES_MAX + compress_bound(content.len()));
+    let coded = dictionary.encode(content);
+    let mut block = Vec::with_capacity(HEAD_BYTES_MAX + compress_bound(coded.len()));
     block.extend_from_slice(&MAGIC);
     block.push(VERSION);
     block.extend_from_slice(&[0; 8]);
     block.extend_from_slice(&xxh3_64(content).to_le_bytes());
     frame::put(&mut block, dictionary.id);
     frame::put(&mut block, content.len() as u64);
-    compress(content, dictionary, level, &mut block)?;
+    compress(&coded, dictionary, level, &mut block)?;
     let seal = xxh3_64(&block[SEAL.end..]);
     block[SEAL].copy_from_slice(&seal.to_le_bytes());
     block.shrink_to_fit();
@@ -144,11 +145,10 @@ fn open(block: &[u8]) -> Result<Vec<u8>, BlockError> {
     let head = Head::read(block)?;
     let dictionary = find(head.dictionary).ok_or(BlockError::UnknownDictionary(head.dictionary))?;
     let bytes = usize::try_from(head.bytes).ok().filter(|bytes| *bytes <= CONTENT_BYTES_MAX);
-    let content = decompress(head.payload, dictionary, bytes.ok_or(BlockError::TooLarge(head.bytes))?)?;
-    if content.len() as u64 != head.bytes || xxh3_64(&content) != head.sum {
-        return Err(BlockError::Damaged("its content does not match its checksum"));
-    }
-    Ok(content)
+    let bytes = bytes.ok_or(BlockError::TooLarge(head.bytes))?;
+    let coded = decompress(head.payload, dictionary, dictionary.coded_bytes_max(bytes))?;
+    let content = dictionary.decode(coded, bytes).filter(|content| xxh3_64(content) == head.sum);
+    content.ok_or(BlockError::Damaged("its content does not match its checksum"))
 }
 
 /// What a block says about itself, once its seal was found whole.
@@ -200,18 +200,18 @@ fn compressor() -> CCtx<'static> {
     context
 }
 
-/// Appends the compressed content to the block.
+/// Appends the coded frame to the block, compressed.
 fn compress(
-    content: &[u8],
+    coded: &[u8],
     dictionary: &'static Dictionary,
     level: Level,
     block: &mut Vec<u8>,
 ) -> Result<(), BlockError> {
     let start = block.len();
-    block.resize(start + compress_bound(content.len()), 0);
+    block.resize(start + compress_bound(coded.len()), 0);
     let mut written = |context: &mut CCtx<'static>| {
         context.ref_cdict(dictionary.encoder(level).as_cdict())?;
-        context.compress2(&mut block[start..], content)
+        context.compress2(&mut block[start..], coded)
     };
     let written = match level {
         Level::Quick => COMPRESSOR.with_borrow_mut(written),
@@ -222,14 +222,14 @@ fn compress(
     Ok(())
 }
 
-/// What was compressed, if it is no longer than it should be.
-fn decompress(payload: &[u8], dictionary: &'static Dictionary, bytes: usize) -> Result<Vec<u8>, BlockError> {
-    let mut content = Vec::with_capacity(bytes);
+/// What was compressed, if it is no longer than it may be.
+fn decompress(payload: &[u8], dictionary: &'static Dictionary, most: usize) -> Result<Vec<u8>, BlockError> {
+    let mut coded = Vec::with_capacity(most);
     DECOMPRESSOR.with_borrow_mut(|context| {
         context.ref_ddict(dictionary.decoder().as_ddict()).map_err(failed)?;
-        context.decompress(&mut content, payload).map_err(|_| BlockError::Damaged("it cannot be decompressed"))
+        context.decompress(&mut coded, payload).map_err(|_| BlockError::Damaged("it cannot be decompressed"))
     })?;
-    Ok(content)
+    Ok(coded)
 }
 
 fn failed(code: usize) -> BlockError {
