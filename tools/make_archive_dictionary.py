@@ -34,41 +34,53 @@ ESCAPE = 255
 ONE_BYTE_WORDS = 64
 TWO_BYTE_WORDS = (ESCAPE - FIRST_CODE - ONE_BYTE_WORDS) * 256
 WORD_BYTES_MAX = 15
-DICTIONARY_BYTES = 16384
+DICTIONARY_BYTES = 8192
 
-OTHER_BYTES_MAX = 6
 LETTERS = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ'") | frozenset(range(128, 256))
 SPACE = 32
 
+# Friends who talk to each other.
+NAMES = ("Anna", "Tom", "Maria", "David", "Emma", "Ben")
 
-def chat_texts():
-    """Blocks of messages, as they are archived."""
+
+def chats():
+    """Messages of the chats that may be learned from."""
     for path in sorted((HOME / "bench/chats").glob("*.json")):
-        if path.name in HELD_OUT:
-            continue
-        for chat in json.loads(path.read_text()):
-            yield from blocks([message["content"] for message in chat["messages"]])
+        if path.name not in HELD_OUT:
+            for chat in json.loads(path.read_text()):
+                yield [message["content"] for message in chat["messages"]], None
 
 
-def phrase_texts(copies):
+def phrases(copies):
     """Lines of one language; each copy in another order, so that no order is learned."""
     for path in sorted((HOME / "tools/archive_phrases").glob("*.txt")):
         lines = path.read_text().splitlines()
         for copy in range(copies):
             step = 2 * copy + 1
-            yield from blocks([lines[at * step % len(lines)] for at in range(len(lines))])
+            yield [lines[at * step % len(lines)] for at in range(len(lines))], None
 
 
-def talk_texts():
-    """Messages, with a line of `%` between two."""
-    for path in sorted((HOME / "tools/archive_talk").glob("*.txt")):
-        yield from blocks(path.read_text().rstrip("\n").split("\n%\n"))
+def talk():
+    """Messages with a line of `%` between two: of two friends, or of a user and an assistant."""
+    for at, path in enumerate(sorted((HOME / "tools/archive_talk").glob("*.txt"))):
+        names = (NAMES[at % len(NAMES)], NAMES[(at + 1) % len(NAMES)]) if "friends" in path.stem else None
+        yield path.read_text().rstrip("\n").split("\n%\n"), names
 
 
-def blocks(said):
-    """Messages as one text per block."""
+def frames(said, names):
+    """Messages as they are archived: blocks of them, as `frame.rs` writes them."""
     for at in range(0, len(said), BLOCK_MESSAGES):
-        yield "".join(said[at:at + BLOCK_MESSAGES]).encode()
+        texts = [text.encode() for text in said[at:at + BLOCK_MESSAGES]]
+        extras = [b'{"question":{"name":"%s"}}' % names[at % 2].encode() for at in range(len(texts))] if names else []
+        turns = len(texts) if names else len(texts) // 2
+        parts = [2] * turns if names else [1] * turns
+        numbers = [1, turns, at + 1] + [1] * (turns - 1) + parts + [len(text) for text in extras + texts]
+        yield b"".join(map(varint, numbers)) + b"".join(extras + texts)
+
+
+def varint(number):
+    """A number, seven bits to a byte."""
+    return (bytes([number & 127 | 128]) + varint(number >> 7)) if number > 127 else bytes([number])
 
 
 def run(text, at):
@@ -80,9 +92,10 @@ def run(text, at):
     if end > start:
         return end - at
     end = at
-    while end < min(len(text), at + OTHER_BYTES_MAX) and text[end] not in LETTERS:
+    while end < min(len(text), at + WORD_BYTES_MAX) and text[end] not in LETTERS:
         end += 1
-    next_word = end > at + 1 and text[end - 1] == SPACE and end < len(text) and text[end] in LETTERS
+    # The space belongs to the next word.
+    next_word = text[end - 1] == SPACE and end < len(text) and text[end] in LETTERS
     return end - at - next_word
 
 
@@ -189,11 +202,13 @@ def main():
     parser.add_argument("number", type=int)
     parser.add_argument("--into", type=Path, default=HOME / "assets")
     args = parser.parse_args()
-    words = choose_words(runs([*chat_texts(), *phrase_texts(1), *talk_texts()]))
+    learned = [frame for said in [*chats(), *talk()] for frame in frames(*said)]
+    once, often = ([frame for said in phrases(copies) for frame in frames(*said)] for copies in (1, PHRASE_COPIES))
+    words = choose_words(runs(learned + once))
     coded = codes(words)
     out = [args.into / f"archive-{args.number}.{kind}" for kind in ("words", "dict")]
     write_words(out[0], words)
-    train(out[1], args.number, [encode(text, coded) for text in [*chat_texts(), *phrase_texts(PHRASE_COPIES), *talk_texts()]])
+    train(out[1], args.number, [encode(frame, coded) for frame in learned + often])
     for path in out:
         print(f"{path}: {path.stat().st_size} bytes")
 

@@ -44,7 +44,7 @@ pub enum Level {
 impl Level {
     pub(super) fn number(self) -> i32 {
         match self {
-            Self::Quick => 3,
+            Self::Quick => 2,
             Self::Thorough => 19,
         }
     }

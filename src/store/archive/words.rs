@@ -14,39 +14,42 @@
 
 /// Longest word, one byte less than a key has: the last one is for the length.
 const WORD_BYTES_MAX: usize = 15;
-/// Longest stretch without letters that is looked up as one.
-const OTHER_BYTES_MAX: usize = 6;
 const FIRST_CODE: usize = 128;
 const ESCAPE: u8 = 255;
 /// Codes have one byte or two.
 const CODE_BYTES_MAX: usize = 2;
 
 /// Places of the table, several times as many as there are words.
-const PLACES: usize = 1 << 16;
+const PLACES: usize = 1 << 15;
 /// Kinds of beginnings that are told apart.
-const BEGINNINGS: usize = 1 << 12;
+const BEGINNINGS: usize = 1 << 15;
+/// Of how many bytes a beginning is.
+const BEGINNING_BYTES: usize = 3;
 /// No word has this number.
 const EMPTY: u16 = u16::MAX;
 
 /// A list of words, ready for reading and writing.
 pub(super) struct Words {
-    /// The words in the order of their codes, then each byte as if it were a word.
+    /// The words in the order of their codes, each byte as if it were a word, and ends of two letters.
     keys: Vec<Key>,
     /// What is written for each.
     codes: Vec<Code>,
     /// How many have a code of one byte.
     one_byte: usize,
-    /// Numbers of words, at the place that their key gives or one soon after it.
-    places: Vec<u16>,
-    /// How long words are that begin alike: bit 5 for five bytes.
+    /// How many there are before the single bytes.
+    count: usize,
+    /// Their numbers, at the place that the key gives or one soon after it. Frequent words lie side by side in `keys`, which
+    /// is why they do not lie here themselves: what is often used together stays near the processor.
+    places: Box<[u16; PLACES]>,
+    /// How long words are that begin alike: bit 5 for five bytes. Shorter ones than a beginning are not in it.
     beginnings: Vec<u16>,
 }
 
 /// The bytes of a word, zeros behind them, and its length in the last byte, so that one comparison is enough.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 struct Key(u128);
 
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 struct Code {
     bytes: [u8; CODE_BYTES_MAX],
     length: u8,
@@ -60,29 +63,47 @@ impl Words {
             keys: Vec::new(),
             codes: Vec::new(),
             one_byte: usize::from(*one_byte),
-            places: vec![EMPTY; PLACES],
+            count: 0,
+            places: Box::new([EMPTY; PLACES]),
             beginnings: vec![0; BEGINNINGS],
         };
         while let Some((length, after)) = rest.split_first() {
             let (word, after) = after.split_at(usize::from(*length));
-            words.add(word, words.code(words.keys.len()));
+            words.add(Key::of(window(word, 0), word.len()), words.code(words.keys.len()));
             rest = after;
         }
-        (0..=u8::MAX).for_each(|byte| words.add(&[byte], code_of_byte(byte)));
+        words.count = words.keys.len();
+        words.mark_beginnings();
+        (0..=u8::MAX).for_each(|byte| words.add(Key::of(byte.into(), 1), code_of_byte(byte)));
+        words.add_ends();
         words
     }
 
-    fn add(&mut self, word: &[u8], code: Code) {
-        let seen = window(word, 0);
-        let key = Key::of(seen, word.len());
+    /// Frequent words come first and get the best places.
+    fn add(&mut self, key: Key, code: Code) {
         let mut place = key.place();
         while self.places[place] != EMPTY {
             place = (place + 1) % PLACES;
         }
         self.places[place] = u16::try_from(self.keys.len()).expect("codes of two bytes are fewer");
-        self.beginnings[beginning(seen)] |= 1 << word.len();
         self.keys.push(key);
         self.codes.push(code);
+    }
+
+    fn mark_beginnings(&mut self) {
+        for key in self.keys.iter().filter(|key| key.length() >= BEGINNING_BYTES) {
+            self.beginnings[beginning(key.0)] |= 1 << key.length();
+        }
+    }
+
+    /// Two letters without a code are often left of a word. They stand for themselves, and need not be searched for.
+    fn add_ends(&mut self) {
+        for (one, two) in (b'a'..=b'z').flat_map(|one| (b'a'..=b'z').map(move |two| (one, two))) {
+            let key = Key::of(u16::from_le_bytes([one, two]).into(), 2);
+            if self.find(key).is_none() {
+                self.add(key, Code { bytes: [one, two], length: 2 });
+            }
+        }
     }
 
     fn code(&self, number: usize) -> Code {
@@ -96,56 +117,56 @@ impl Words {
 
     /// Some bytes, in codes.
     pub(super) fn encode(&self, text: &[u8]) -> Vec<u8> {
-        let runs = Runs::of(text);
         let mut coded = vec![0; CODE_BYTES_MAX * text.len() + CODE_BYTES_MAX];
-        let (mut at, mut end) = (0, 0);
-        while at < text.len() {
-            let seen = window(text, at);
-            let run = runs.from(at);
-            // What is likely is decided without branches: a wrong guess costs the processor more than all the rest.
-            let (number, length) = match self.find(seen, run) {
-                Some(number) => (number, run),
-                None => self.find_shorter(seen, run),
-            };
-            let code = self.codes[number];
-            coded[end..end + CODE_BYTES_MAX].copy_from_slice(&code.bytes);
-            end += usize::from(code.length);
-            at += length;
+        let (mut at, mut written) = (0, 0);
+        for end in stretches(text) {
+            while at < end as usize {
+                let (code, length) = self.longest(window(text, at), (end as usize - at).min(WORD_BYTES_MAX));
+                coded[written..written + CODE_BYTES_MAX].copy_from_slice(&code.bytes);
+                written += usize::from(code.length);
+                at += length;
+            }
         }
-        coded.truncate(end);
+        coded.truncate(written);
         coded
     }
 
-    fn find(&self, seen: u128, length: usize) -> Option<usize> {
-        let key = Key::of(seen, length);
+    /// The longest word that these bytes begin with, and how many of them it is: all of them, as a rule.
+    fn longest(&self, seen: u128, bytes: usize) -> (Code, usize) {
+        let key = Key::of(seen, bytes);
+        let number = usize::from(self.places[key.place()]);
+        match self.keys.get(number) {
+            Some(found) if *found == key => (self.codes[number], bytes),
+            _ => self.search(seen, bytes),
+        }
+    }
+
+    fn search(&self, seen: u128, bytes: usize) -> (Code, usize) {
+        let mut lengths = self.beginnings[beginning(seen)] & ((2 << bytes) - 1);
+        while lengths > 0 {
+            let length = lengths.ilog2() as usize;
+            if let Some(code) = self.find(Key::of(seen, length)) {
+                return (code, length);
+            }
+            lengths ^= 1 << length;
+        }
+        // Two bytes are a word only if they save one; that two letters stand for themselves saves nothing here.
+        match self.find(Key::of(seen, 2)).filter(|code| bytes > 1 && code.length == 1) {
+            Some(code) => (code, 2),
+            None => (code_of_byte(seen as u8), 1),
+        }
+    }
+
+    fn find(&self, key: Key) -> Option<Code> {
         let mut place = key.place();
         loop {
             let number = usize::from(self.places[place]);
             match self.keys.get(number) {
-                Some(found) if *found == key => return Some(number),
+                Some(found) if *found == key => return Some(self.codes[number]),
                 Some(_) => place = (place + 1) % PLACES,
                 None => return None,
             }
         }
-    }
-
-    /// The longest word that the bytes begin with, if it is shorter than all of them.
-    #[cold]
-    fn find_shorter(&self, seen: u128, than: usize) -> (usize, usize) {
-        let mut lengths = self.beginnings[beginning(seen)] & ((1 << than) - 1);
-        while lengths > 0 {
-            let length = lengths.ilog2() as usize;
-            if let Some(number) = self.find(seen, length) {
-                return (number, length);
-            }
-            lengths ^= 1 << length;
-        }
-        (self.bytes_from() + usize::from(seen as u8), 1)
-    }
-
-    /// Where the single bytes begin.
-    fn bytes_from(&self) -> usize {
-        self.keys.len() - 256
     }
 
     /// What the codes stand for, if it has so many bytes; `None` if they make no sense.
@@ -170,8 +191,8 @@ impl Words {
     fn pages(&self) -> [usize; 256] {
         let two_bytes_from = FIRST_CODE + self.one_byte;
         std::array::from_fn(|code| match code {
-            ..FIRST_CODE => self.bytes_from() + code,
-            code if code == usize::from(ESCAPE) => self.bytes_from(),
+            ..FIRST_CODE => self.count + code,
+            code if code == usize::from(ESCAPE) => self.count,
             code if code < two_bytes_from => code - FIRST_CODE,
             code => self.one_byte + 256 * (code - two_bytes_from),
         })
@@ -188,7 +209,7 @@ fn code_of_byte(byte: u8) -> Code {
 impl Key {
     /// Of the first bytes that are seen.
     fn of(seen: u128, length: usize) -> Self {
-        Self(seen & FIRST_BYTES[length] | (length as u128) << (8 * WORD_BYTES_MAX))
+        Self(seen & FIRST_BYTES[length % FIRST_BYTES.len()] | (length as u128) << (8 * WORD_BYTES_MAX))
     }
 
     fn length(self) -> usize {
@@ -213,9 +234,9 @@ const FIRST_BYTES: [u128; WORD_BYTES_MAX + 1] = {
     masks
 };
 
-/// The kind of beginning that the first two bytes are.
+/// The kind of beginning that the first bytes are.
 fn beginning(seen: u128) -> usize {
-    let folded = u32::from(seen as u16).wrapping_mul(0x9e37_79b1);
+    let folded = (seen as u32 & 0x00ff_ffff).wrapping_mul(0x9e37_79b1);
     (folded >> (32 - BEGINNINGS.ilog2())) as usize
 }
 
@@ -229,76 +250,85 @@ fn window(text: &[u8], at: usize) -> u128 {
     u128::from_le_bytes(bytes)
 }
 
-/// How a text falls into stretches that one code may stand for.
-struct Runs {
-    bytes: usize,
-    /// A bit for each byte: whether it is a letter. Found beforehand, eight at once, because looking for the end of each
-    /// word costs more than looking the word up.
-    letters: Vec<u8>,
-    /// The same for spaces.
-    spaces: Vec<u8>,
+/// Where the stretches end that words are looked for in: letters with the space before them, or whatever is between.
+///
+/// All of them are found beforehand, with a bit for each byte. If each were found when the one before it is done, the
+/// processor would have to wait for that.
+fn stretches(text: &[u8]) -> Vec<u32> {
+    let (chunks, rest) = text.as_chunks();
+    let mut last = [0; 64];
+    last[..rest.len()].copy_from_slice(rest);
+    let marks: Vec<Marks> = chunks.iter().chain([&last, &[0; 64]]).map(Marks::of).collect();
+    let mut ends = Vec::with_capacity(text.len() / 3 + 2);
+    let mut before = Marks::default();
+    for (at, pair) in marks.windows(2).enumerate() {
+        // One ends where the next one starts.
+        let mut starts = pair[0].starts(before, pair[1]);
+        while starts > 0 {
+            ends.push(64 * at as u32 + starts.trailing_zeros());
+            starts &= starts - 1;
+        }
+        before = pair[0];
+    }
+    ends.push(text.len() as u32);
+    ends
 }
 
-impl Runs {
-    fn of(text: &[u8]) -> Self {
-        let (eights, rest) = text.as_chunks::<8>();
-        let mut last = [0; 8];
-        last[..rest.len()].copy_from_slice(rest);
-        // Four bytes are read from each on, also from the last.
-        let bits = |which: fn([u8; 8]) -> u8| {
-            let mut bits = Vec::with_capacity(eights.len() + 4);
-            bits.extend(eights.iter().map(|eight| which(*eight)));
-            bits.extend_from_slice(&[which(last), 0, 0, 0]);
-            bits
-        };
-        Self { bytes: text.len(), letters: bits(letters), spaces: bits(spaces) }
-    }
-
-    /// How many bytes: a word with the space before it, or a few others without the space of the next word.
-    fn from(&self, at: usize) -> usize {
-        let (letters, spaces) = (bits(&self.letters, at), bits(&self.spaces, at));
-        let space = spaces & 1;
-        let word = (!(letters >> space)).trailing_zeros();
-        let others = letters.trailing_zeros().clamp(1, OTHER_BYTES_MAX as u32);
-        let next_word = (letters >> others) & (spaces >> (others - 1)) & 1;
-        let run = if word > 0 { space + word } else { others - next_word };
-        (run as usize).min(WORD_BYTES_MAX).min(self.bytes - at)
-    }
+/// What 64 bytes are, the lowest bit for the first.
+#[derive(Clone, Copy, Default)]
+struct Marks {
+    letters: u64,
+    spaces: u64,
 }
 
-/// The bits from a byte on: more than the longest word has.
-fn bits(of: &[u8], at: usize) -> u32 {
-    let four = of[at / 8..].first_chunk().expect("four bytes from the last one on");
-    u32::from_le_bytes(*four) >> (at % 8)
+impl Marks {
+    fn of(bytes: &[u8; 64]) -> Self {
+        let mut marks = Self::default();
+        for (at, eight) in bytes.as_chunks().0.iter().enumerate() {
+            let eight = u64::from_le_bytes(*eight);
+            marks.letters |= letters(eight) << (8 * at);
+            marks.spaces |= spaces(eight) << (8 * at);
+        }
+        marks
+    }
+
+    /// Where stretches start.
+    fn starts(self, before: Self, next: Self) -> u64 {
+        let after_letter = self.letters << 1 | before.letters >> 63;
+        let after_space = self.spaces << 1 | before.spaces >> 63;
+        let before_letter = self.letters >> 1 | next.letters << 63;
+        let first_letter = self.letters & !after_letter & !after_space;
+        let first_other = !self.letters & after_letter;
+        first_letter | first_other | self.spaces & before_letter
+    }
 }
 
 const EACH: u64 = u64::MAX / 0xff;
 /// The highest bit of each byte.
 const HIGH: u64 = EACH * 0x80;
 
-/// Which bytes are letters: a to z of either case, an apostrophe, or part of one beyond ASCII.
-fn letters(eight: [u8; 8]) -> u8 {
-    let seen = u64::from_le_bytes(eight);
-    let lower_case = (seen & !HIGH) | (EACH * 0x20);
+/// A bit for each letter: a to z of either case, an apostrophe, or part of one beyond ASCII.
+fn letters(eight: u64) -> u64 {
+    let lower_case = (eight & !HIGH) | (EACH * 0x20);
     // Nothing is carried into the next byte: the largest sum is 0x7f + 0x7f.
     let from_a = lower_case + EACH * u64::from(0x80 - b'a');
     let after_z = lower_case + EACH * u64::from(0x7f - b'z');
-    gathered((from_a & !after_z) | equal(seen, b'\'') | seen)
+    gathered((from_a & !after_z) | equal(eight, b'\'') | eight)
 }
 
-fn spaces(eight: [u8; 8]) -> u8 {
-    gathered(equal(u64::from_le_bytes(eight), b' '))
+fn spaces(eight: u64) -> u64 {
+    gathered(equal(eight, b' '))
 }
 
 /// The highest bit of each byte that is this one.
-fn equal(seen: u64, byte: u8) -> u64 {
-    let other = seen ^ (EACH * u64::from(byte));
-    !(((other & !HIGH) + EACH * 0x7f) | other) & HIGH
+fn equal(eight: u64, byte: u8) -> u64 {
+    let other = eight ^ (EACH * u64::from(byte));
+    !(((other & !HIGH) + EACH * 0x7f) | other)
 }
 
-/// The highest bits of eight bytes as one byte.
-fn gathered(bytes: u64) -> u8 {
-    (((bytes & HIGH) >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56) as u8
+/// The highest bits of eight bytes, side by side.
+fn gathered(eight: u64) -> u64 {
+    ((eight & HIGH) >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56
 }
 
 #[cfg(test)]
@@ -350,25 +380,20 @@ mod tests {
     #[test]
     fn every_word_of_a_released_list_can_be_found() {
         let words = Words::read(include_bytes!("../../../assets/archive-2.words"));
-        for (number, key) in words.keys.iter().enumerate() {
-            assert_eq!(words.find(key.0, key.length()), Some(number));
+        for (number, key) in words.keys[..words.count].iter().enumerate() {
+            assert_eq!(words.find(*key), Some(words.code(number)));
         }
         let two_byte = 256 * (usize::from(ESCAPE) - FIRST_CODE - words.one_byte);
-        assert!(words.bytes_from() <= words.one_byte + two_byte);
+        assert!(words.count <= words.one_byte + two_byte);
         assert!(words.keys.len() < PLACES / 2, "a table that is half full is slow");
     }
 
-    /// What [`Runs`] finds all at once, one byte after the other.
-    fn slow_run(text: &[u8]) -> usize {
-        let letter = |byte: &u8| byte.is_ascii_alphabetic() || *byte == b'\'' || *byte >= 128;
-        let space = usize::from(text[0] == b' ');
-        let word = text[space..].iter().take_while(|byte| letter(byte)).count();
-        if word > 0 {
-            return (space + word).min(WORD_BYTES_MAX);
-        }
-        let others = text.iter().take_while(|byte| !letter(byte)).count();
-        let next_word = (2..=OTHER_BYTES_MAX).contains(&others) && others < text.len() && text[others - 1] == b' ';
-        others.min(OTHER_BYTES_MAX) - usize::from(next_word)
+    /// What [`stretches`] does all at once, one byte after the other.
+    fn slow_stretches(text: &[u8]) -> Vec<u32> {
+        let letter = |at: usize| text.get(at).is_some_and(|byte| byte.is_ascii_alphabetic() || *byte == b'\'' || *byte > 127);
+        let word_space = |at: usize| text[at] == b' ' && letter(at + 1);
+        let ends = |at: usize| word_space(at) || letter(at) != letter(at - 1) && !word_space(at - 1);
+        (1..text.len()).filter(|at| ends(*at)).map(|at| at as u32).collect()
     }
 
     proptest! {
@@ -385,11 +410,10 @@ mod tests {
         }
 
         #[test]
-        fn runs_are_the_same_all_at_once(text in "([ a-z'.A-Z@\\[`{é1\n]|[a-z]{3,20}|[ .]{2,8}){1,30}") {
-            let runs = Runs::of(text.as_bytes());
-            for at in 0..text.len() {
-                prop_assert_eq!(runs.from(at), slow_run(&text.as_bytes()[at..]), "from {}", at);
-            }
+        fn stretches_are_the_same_all_at_once(text in "([ a-z'.A-Z@\\[`{é1\n]|[a-z]{3,20}|[ .]{2,8}){1,60}") {
+            let text = text.as_bytes();
+            let inside = |end: &u32| (1..text.len()).contains(&(*end as usize));
+            prop_assert_eq!(stretches(text).into_iter().filter(inside).collect::<Vec<_>>(), slow_stretches(text));
         }
 
         #[test]
