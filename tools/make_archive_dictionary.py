@@ -25,13 +25,11 @@ HOME = Path(__file__).resolve().parent.parent
 # Measured with, so not learned from.
 HELD_OUT = {"03-marathon-training.json", "11-job-search.json"}
 BLOCK_MESSAGES = 20
-# Phrases are few and general, chats are many and special.
-PHRASE_COPIES = 4
 
 # Codes: below 128 a byte is itself, the last one says that the next byte is itself, the others are words.
 FIRST_CODE = 128
 ESCAPE = 255
-ONE_BYTE_WORDS = 64
+ONE_BYTE_WORDS = 80
 TWO_BYTE_WORDS = (ESCAPE - FIRST_CODE - ONE_BYTE_WORDS) * 256
 WORD_BYTES_MAX = 15
 DICTIONARY_BYTES = 8192
@@ -51,13 +49,10 @@ def chats():
                 yield [message["content"] for message in chat["messages"]], None
 
 
-def phrases(copies):
-    """Lines of one language; each copy in another order, so that no order is learned."""
+def phrases():
+    """Lines of one language."""
     for path in sorted((HOME / "tools/archive_phrases").glob("*.txt")):
-        lines = path.read_text().splitlines()
-        for copy in range(copies):
-            step = 2 * copy + 1
-            yield [lines[at * step % len(lines)] for at in range(len(lines))], None
+        yield path.read_text().splitlines(), None
 
 
 def talk():
@@ -202,13 +197,12 @@ def main():
     parser.add_argument("number", type=int)
     parser.add_argument("--into", type=Path, default=HOME / "assets")
     args = parser.parse_args()
-    learned = [frame for said in [*chats(), *talk()] for frame in frames(*said)]
-    once, often = ([frame for said in phrases(copies) for frame in frames(*said)] for copies in (1, PHRASE_COPIES))
-    words = choose_words(runs(learned + once))
+    learned = [frame for said in [*chats(), *phrases(), *talk()] for frame in frames(*said)]
+    words = choose_words(runs(learned))
     coded = codes(words)
     out = [args.into / f"archive-{args.number}.{kind}" for kind in ("words", "dict")]
     write_words(out[0], words)
-    train(out[1], args.number, [encode(frame, coded) for frame in learned + often])
+    train(out[1], args.number, [encode(frame, coded) for frame in learned])
     for path in out:
         print(f"{path}: {path.stat().st_size} bytes")
 

@@ -34,18 +34,19 @@ const HEAD_BYTES_MAX: usize = SUM.end + 20;
 /// How much time a block is worth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Level {
-    /// When somebody may be waiting: zstd's level 3.
+    /// When somebody may be waiting: zstd's level 1.
     #[default]
     Quick,
-    /// When nobody is: zstd's level 19, several times slower to write and as fast to read.
+    /// When nobody is: zstd's level 19, many times slower to write and as fast to read.
     Thorough,
 }
 
 impl Level {
-    pub(super) fn number(self) -> i32 {
+    fn parameters(self) -> &'static [CParameter] {
         match self {
-            Self::Quick => 2,
-            Self::Thorough => 19,
+            // In words, four or five bytes are two words: more often than not too little to refer to, and costly to look for.
+            Self::Quick => &[CParameter::CompressionLevel(1), CParameter::MinMatch(6)],
+            Self::Thorough => &[CParameter::CompressionLevel(19)],
         }
     }
 }
@@ -133,7 +134,7 @@ fn seal(content: &[u8], level: Level) -> Result<Vec<u8>, BlockError> {
     block.extend_from_slice(&xxh3_64(content).to_le_bytes());
     frame::put(&mut block, dictionary.id);
     frame::put(&mut block, content.len() as u64);
-    compress(&coded, dictionary, level, &mut block)?;
+    compress(&coded, level, &mut block)?;
     let seal = xxh3_64(&block[SEAL.end..]);
     block[SEAL].copy_from_slice(&seal.to_le_bytes());
     block.shrink_to_fit();
@@ -187,36 +188,30 @@ fn number(block: &[u8], at: std::ops::Range<usize>) -> Result<u64, BlockError> {
 
 thread_local! {
     // Making a context costs more than a small block does.
-    static COMPRESSOR: RefCell<CCtx<'static>> = RefCell::new(compressor());
+    static COMPRESSOR: RefCell<CCtx<'static>> = RefCell::new(compressor(Level::Quick));
     static DECOMPRESSOR: RefCell<DCtx<'static>> = RefCell::new(DCtx::create());
 }
 
-fn compressor() -> CCtx<'static> {
+/// What writes with the newest dictionary.
+fn compressor(level: Level) -> CCtx<'static> {
     let mut context = CCtx::create();
     // The head says all of it, so that the payload need not.
-    for silent in [CParameter::DictIdFlag(false), CParameter::ChecksumFlag(false), CParameter::ContentSizeFlag(false)] {
-        context.set_parameter(silent).expect("flags of a new context can be set");
+    let silent = [CParameter::DictIdFlag(false), CParameter::ChecksumFlag(false), CParameter::ContentSizeFlag(false)];
+    for parameter in silent.iter().chain(level.parameters()) {
+        context.set_parameter(*parameter).expect("parameters of a new context can be set");
     }
+    context.load_dictionary(newest().text).expect("a new context takes a dictionary");
     context
 }
 
 /// Appends the coded frame to the block, compressed.
-fn compress(
-    coded: &[u8],
-    dictionary: &'static Dictionary,
-    level: Level,
-    block: &mut Vec<u8>,
-) -> Result<(), BlockError> {
+fn compress(coded: &[u8], level: Level, block: &mut Vec<u8>) -> Result<(), BlockError> {
     let start = block.len();
     block.resize(start + compress_bound(coded.len()), 0);
-    let mut written = |context: &mut CCtx<'static>| {
-        context.ref_cdict(dictionary.encoder(level).as_cdict())?;
-        context.compress2(&mut block[start..], coded)
-    };
     let written = match level {
-        Level::Quick => COMPRESSOR.with_borrow_mut(written),
+        Level::Quick => COMPRESSOR.with_borrow_mut(|context| context.compress2(&mut block[start..], coded)),
         // Its tables are large and seldom needed, so they are not kept.
-        Level::Thorough => written(&mut compressor()),
+        Level::Thorough => compressor(level).compress2(&mut block[start..], coded),
     };
     block.truncate(start + written.map_err(failed)?);
     Ok(())

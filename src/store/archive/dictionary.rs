@@ -6,18 +6,17 @@
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
-use zstd::dict::{DecoderDictionary, EncoderDictionary};
+use zstd::dict::DecoderDictionary;
 
-use super::block::Level;
 use super::words::Words;
 
 /// A dictionary, unfolded when it is first used.
 pub(super) struct Dictionary {
     pub(super) id: u64,
-    /// The first had none.
+    /// What zstd may refer to.
+    pub(super) text: &'static [u8],
+    /// What it is written in before that. The first had none.
     words: Option<LazyLock<Words>>,
-    quick: LazyLock<EncoderDictionary<'static>>,
-    thorough: LazyLock<EncoderDictionary<'static>>,
     decoder: LazyLock<DecoderDictionary<'static>>,
 }
 
@@ -26,9 +25,8 @@ macro_rules! dictionary {
     ($id:literal, $words:expr, $file:literal) => {
         Dictionary {
             id: $id,
+            text: include_bytes!($file),
             words: $words,
-            quick: LazyLock::new(|| EncoderDictionary::copy(include_bytes!($file), Level::Quick.number())),
-            thorough: LazyLock::new(|| EncoderDictionary::copy(include_bytes!($file), Level::Thorough.number())),
             decoder: LazyLock::new(|| DecoderDictionary::copy(include_bytes!($file))),
         }
     };
@@ -76,13 +74,6 @@ impl Dictionary {
         match &self.words {
             Some(words) => words.decode(&coded, bytes),
             None => (coded.len() == bytes).then_some(coded),
-        }
-    }
-
-    pub(super) fn encoder(&self, level: Level) -> &EncoderDictionary<'static> {
-        match level {
-            Level::Quick => &self.quick,
-            Level::Thorough => &self.thorough,
         }
     }
 
