@@ -26,10 +26,10 @@ HOME = Path(__file__).resolve().parent.parent
 HELD_OUT = {"03-marathon-training.json", "11-job-search.json"}
 BLOCK_MESSAGES = 20
 
-# Codes: below 128 a byte is itself, the last one says that the next byte is itself, the others are words.
+# Codes: below 128 a byte is itself, the last one says that so many bytes are themselves, the others are words.
 FIRST_CODE = 128
 ESCAPE = 255
-ONE_BYTE_WORDS = 80
+ONE_BYTE_WORDS = 64
 TWO_BYTE_WORDS = (ESCAPE - FIRST_CODE - ONE_BYTE_WORDS) * 256
 WORD_BYTES_MAX = 15
 DICTIONARY_BYTES = 8192
@@ -155,8 +155,9 @@ def choose_words(counted):
         words = set(best[:int(spare * (ONE_BYTE_WORDS + TWO_BYTE_WORDS))])
     uses = used(counted, words)
     ordered = sorted(words, key=lambda word: (-uses[word], word))
-    # Two bytes for two bytes are nothing won.
-    return ordered[:ONE_BYTE_WORDS] + [word for word in ordered[ONE_BYTE_WORDS:] if len(word) > 2]
+    # Two bytes for two bytes are nothing won, but for those that would have to be announced.
+    worth = [word for word in ordered[ONE_BYTE_WORDS:] if len(word) > 2 or word[0] >= FIRST_CODE]
+    return ordered[:ONE_BYTE_WORDS] + worth
 
 
 def codes(words):
@@ -171,9 +172,20 @@ def codes(words):
 
 def encode(text, coded):
     """A text in codes."""
-    def one(word):
-        return coded.get(word) or (bytes([ESCAPE]) + word if word[0] >= FIRST_CODE else word)
-    return b"".join(one(word) for word in split(text, coded))
+    out, themselves = b"", b""
+    for word in split(text, coded):
+        if word in coded or word[0] < FIRST_CODE:
+            out += announced(themselves) + coded.get(word, word)
+            themselves = b""
+        else:
+            themselves += word
+    return out + announced(themselves)
+
+
+def announced(themselves):
+    """Bytes that look like codes and are none."""
+    pieces = [themselves[at:at + 255] for at in range(0, len(themselves), 255)]
+    return b"".join(bytes([ESCAPE, len(piece)]) + piece for piece in pieces)
 
 
 def write_words(out, words):

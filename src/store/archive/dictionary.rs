@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use zstd::dict::DecoderDictionary;
 
-use super::words::Words;
+use super::words::{CODED_BYTES_MAX, Words};
 
 /// A dictionary, unfolded when it is first used.
 pub(super) struct Dictionary {
@@ -64,9 +64,9 @@ impl Dictionary {
         }
     }
 
-    /// How long a frame of so many bytes can be when it is given to zstd: each of them escaped.
+    /// How long a frame of so many bytes can be when it is given to zstd.
     pub(super) fn coded_bytes_max(&self, bytes: usize) -> usize {
-        if self.words.is_some() { 2 * bytes } else { bytes }
+        if self.words.is_some() { CODED_BYTES_MAX * bytes } else { bytes }
     }
 
     /// The frame of so many bytes that zstd gave back; `None` if it is none.

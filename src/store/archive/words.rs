@@ -8,7 +8,7 @@
 //! | below 128 | itself |
 //! | 128 and some more | a word; how many of these there are, the list says |
 //! | the rest | together with the byte that follows, a word |
-//! | 255 | the byte that follows is itself |
+//! | 255 | the byte that follows says how many after it are themselves |
 //!
 //! Any bytes can be written so, text or not. `tools/make_archive_dictionary.py` chooses the words.
 
@@ -16,11 +16,13 @@
 const WORD_BYTES_MAX: usize = 15;
 const FIRST_CODE: usize = 128;
 const ESCAPE: u8 = 255;
+/// How much longer bytes can get: by the two before a single one that is itself.
+pub(super) const CODED_BYTES_MAX: usize = 3;
 /// Codes have one byte or two.
 const CODE_BYTES_MAX: usize = 2;
 
 /// Places of the table, several times as many as there are words.
-const PLACES: usize = 1 << 15;
+const PLACES: usize = 1 << 16;
 /// Kinds of beginnings that are told apart.
 const BEGINNINGS: usize = 1 << 15;
 /// Of how many bytes a beginning is.
@@ -74,7 +76,9 @@ impl Words {
         }
         words.count = words.keys.len();
         words.mark_beginnings();
-        (0..=u8::MAX).for_each(|byte| words.add(Key::of(byte.into(), 1), code_of_byte(byte)));
+        for byte in 0..FIRST_CODE as u8 {
+            words.add(Key::of(byte.into(), 1), Code { bytes: [byte, 0], length: 1 });
+        }
         words.add_ends();
         words
     }
@@ -109,22 +113,26 @@ impl Words {
     fn code(&self, number: usize) -> Code {
         match number.checked_sub(self.one_byte) {
             None => Code { bytes: [(FIRST_CODE + number) as u8, 0], length: 1 },
-            Some(far) => {
-                Code { bytes: [(FIRST_CODE + self.one_byte + far / 256) as u8, (far % 256) as u8], length: 2 }
-            }
+            Some(far) => Code { bytes: [(FIRST_CODE + self.one_byte + far / 256) as u8, (far % 256) as u8], length: 2 },
         }
     }
 
     /// Some bytes, in codes.
     pub(super) fn encode(&self, text: &[u8]) -> Vec<u8> {
-        let mut coded = vec![0; CODE_BYTES_MAX * text.len() + CODE_BYTES_MAX];
+        let mut coded = vec![0; CODED_BYTES_MAX * text.len() + CODE_BYTES_MAX];
         let (mut at, mut written) = (0, 0);
         for end in stretches(text) {
             while at < end as usize {
-                let (code, length) = self.longest(window(text, at), (end as usize - at).min(WORD_BYTES_MAX));
-                coded[written..written + CODE_BYTES_MAX].copy_from_slice(&code.bytes);
-                written += usize::from(code.length);
-                at += length;
+                let bytes = (end as usize - at).min(WORD_BYTES_MAX);
+                if let Some((code, length)) = self.longest(window(text, at), bytes) {
+                    coded[written..written + CODE_BYTES_MAX].copy_from_slice(&code.bytes);
+                    written += usize::from(code.length);
+                    at += length;
+                } else {
+                    let length = put_themselves(&text[at..], &mut coded[written..]);
+                    written += 2 + length;
+                    at += length;
+                }
             }
         }
         coded.truncate(written);
@@ -132,28 +140,29 @@ impl Words {
     }
 
     /// The longest word that these bytes begin with, and how many of them it is: all of them, as a rule.
-    fn longest(&self, seen: u128, bytes: usize) -> (Code, usize) {
+    fn longest(&self, seen: u128, bytes: usize) -> Option<(Code, usize)> {
         let key = Key::of(seen, bytes);
         let number = usize::from(self.places[key.place()]);
         match self.keys.get(number) {
-            Some(found) if *found == key => (self.codes[number], bytes),
+            Some(found) if *found == key => Some((self.codes[number], bytes)),
             _ => self.search(seen, bytes),
         }
     }
 
-    fn search(&self, seen: u128, bytes: usize) -> (Code, usize) {
+    fn search(&self, seen: u128, bytes: usize) -> Option<(Code, usize)> {
         let mut lengths = self.beginnings[beginning(seen)] & ((2 << bytes) - 1);
         while lengths > 0 {
             let length = lengths.ilog2() as usize;
             if let Some(code) = self.find(Key::of(seen, length)) {
-                return (code, length);
+                return Some((code, length));
             }
             lengths ^= 1 << length;
         }
-        // Two bytes are a word only if they save one; that two letters stand for themselves saves nothing here.
-        match self.find(Key::of(seen, 2)).filter(|code| bytes > 1 && code.length == 1) {
-            Some(code) => (code, 2),
-            None => (code_of_byte(seen as u8), 1),
+        // Two letters that stand for themselves may be the beginning of nothing and hide a word that begins with the second.
+        let two = self.find(Key::of(seen, 2)).filter(|code| bytes > 1 && usize::from(code.bytes[0]) >= FIRST_CODE);
+        match two {
+            Some(code) => Some((code, 2)),
+            None => self.find(Key::of(seen, 1)).map(|code| (code, 1)),
         }
     }
 
@@ -176,9 +185,17 @@ impl Words {
         let mut text = vec![0; bytes + size_of::<Key>()];
         let (mut at, mut end) = (0, 0);
         while let Some(&code) = coded.get(at) {
+            if code == ESCAPE {
+                let length = usize::from(*coded.get(at + 1)?);
+                let themselves = coded.get(at + 2..at + 2 + length)?;
+                text.get_mut(end..end + length)?.copy_from_slice(themselves);
+                end += length;
+                at += 2 + length;
+                continue;
+            }
             let two = usize::from(usize::from(code) >= FIRST_CODE + self.one_byte);
             let second = usize::from(*coded.get(at + two)?) * two;
-            let key = self.keys.get(pages[usize::from(code)] + second)?;
+            let key = self.keys[..self.count + FIRST_CODE].get(pages[usize::from(code)] + second)?;
             text.get_mut(end..end + size_of::<Key>())?.copy_from_slice(&key.0.to_le_bytes());
             end += key.length();
             at += 1 + two;
@@ -192,18 +209,19 @@ impl Words {
         let two_bytes_from = FIRST_CODE + self.one_byte;
         std::array::from_fn(|code| match code {
             ..FIRST_CODE => self.count + code,
-            code if code == usize::from(ESCAPE) => self.count,
             code if code < two_bytes_from => code - FIRST_CODE,
             code => self.one_byte + 256 * (code - two_bytes_from),
         })
     }
 }
 
-fn code_of_byte(byte: u8) -> Code {
-    match usize::from(byte) < FIRST_CODE {
-        true => Code { bytes: [byte, 0], length: 1 },
-        false => Code { bytes: [ESCAPE, byte], length: 2 },
-    }
+/// Writes the bytes beyond ASCII that the text begins with, and answers how many they are.
+fn put_themselves(text: &[u8], coded: &mut [u8]) -> usize {
+    let most = text.len().min(usize::from(u8::MAX));
+    let length = text[..most].iter().take_while(|byte| usize::from(**byte) >= FIRST_CODE).count();
+    coded[..2].copy_from_slice(&[ESCAPE, length as u8]);
+    coded[2..2 + length].copy_from_slice(&text[..length]);
+    length
 }
 
 impl Key {
@@ -367,12 +385,17 @@ mod tests {
 
     #[test]
     fn bytes_that_look_like_codes_are_escaped() {
-        check("é", b"\xff\xc3\xff\xa9");
+        check("é", b"\xff\x02\xc3\xa9");
+        check("né the", b"n\xff\x02\xc3\xa9\x80");
+        let long = "价".repeat(100);
+        let coded = [b"\xff\xff", &long.as_bytes()[..255], b"\xff\x2d", &long.as_bytes()[255..]].concat();
+        check(&long, &coded);
     }
 
     #[test]
     fn codes_without_sense_are_refused() {
-        for (coded, bytes) in [(&b"\x82"[..], 3), (b"\x82\x05", 3), (b"\xff", 1), (b"ab", 1), (b"ab", 3), (b"\x80", 3)] {
+        for (coded, bytes) in [(&b"\x82"[..], 3), (b"\x82\x05", 3), (b"\xff", 1), (b"ab", 1), (b"ab", 3), (b"\x80", 3)]
+        {
             assert_eq!(few().decode(coded, bytes), None, "{coded:?}");
         }
     }
@@ -390,7 +413,8 @@ mod tests {
 
     /// What [`stretches`] does all at once, one byte after the other.
     fn slow_stretches(text: &[u8]) -> Vec<u32> {
-        let letter = |at: usize| text.get(at).is_some_and(|byte| byte.is_ascii_alphabetic() || *byte == b'\'' || *byte > 127);
+        let letter =
+            |at: usize| text.get(at).is_some_and(|byte| byte.is_ascii_alphabetic() || *byte == b'\'' || *byte > 127);
         let word_space = |at: usize| text[at] == b' ' && letter(at + 1);
         let ends = |at: usize| word_space(at) || letter(at) != letter(at - 1) && !word_space(at - 1);
         (1..text.len()).filter(|at| ends(*at)).map(|at| at as u32).collect()
