@@ -150,7 +150,7 @@ impl Words {
     }
 
     fn search(&self, seen: u128, bytes: usize) -> Option<(Code, usize)> {
-        let mut lengths = self.beginnings[beginning(seen)] & ((2 << bytes) - 1);
+        let mut lengths = self.beginnings[beginning(seen)] & (u16::MAX >> (WORD_BYTES_MAX - bytes));
         while lengths > 0 {
             let length = lengths.ilog2() as usize;
             if let Some(code) = self.find(Key::of(seen, length)) {
