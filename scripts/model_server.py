@@ -11,7 +11,8 @@ params.model.path = sys.argv[1]
 params.port = int(sys.argv[2])
 params.n_ctx = 4096
 params.n_parallel = 1
-params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 2
+# One thread: several wait for each other, which on a busy machine takes far longer than one alone.
+params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
 server = xllamacpp.Server(params)
 print(server.listening_address, flush=True)
 while True:

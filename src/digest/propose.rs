@@ -59,7 +59,10 @@ impl Memory {
         if let Some(resting) = resting {
             return self.wait_or_fall_back(asking, now, resting).await;
         }
-        match ask.await {
+        let asked = ask.await;
+        // An answer may take minutes; a rest begins when it is known to be needed.
+        let now = self.parts.clock.reading().wall;
+        match asked {
             Ok(Proposal { value, spent }) => {
                 self.note_answer(asking, now, spent).await?;
                 Ok(Some(value))

@@ -4,7 +4,7 @@
 //! it: what it proposes must stand in the user's own words, in the first person, and say what it is said to say. What the
 //! built-in reads as a statement is one; where it does not, the sentence itself must not speak against it.
 
-use super::directive::{commands, wishes};
+use super::directive::{addresses, commands, wishes};
 use super::extract::{agrees, stance};
 use super::fold::{folded, hides, imitates};
 use super::own::{self, Foreign};
@@ -67,7 +67,10 @@ fn by_itself(proposal: &Proposal) -> Option<Refusal> {
     let words_max = if is_wish { WISH_WORDS_MAX } else { VALUE_WORDS_MAX };
     let empty = proposal.value.trim().is_empty() && proposal.act != Act::End;
     let long = VALUE_BYTES_MAX < proposal.value.len() || words_max < words(&proposal.value).count();
-    let commands = commands(&proposal.value) || (is_wish && commands(&proposal.quote));
+    let commands = match is_wish {
+        true => commands(&proposal.value) || commands(&proposal.quote),
+        false => commands(&proposal.value) || addresses(&proposal.value),
+    };
     let checks = [
         (empty || proposal.quote.trim().is_empty(), Refusal::Empty),
         (long, Refusal::TooLong),

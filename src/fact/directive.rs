@@ -1,5 +1,6 @@
 //! What tells a model what to do. A user may wish for something; whoever else commands, and however, is not obeyed.
 
+use std::collections::HashSet;
 use std::sync::LazyLock;
 
 use serde::Deserialize;
@@ -15,6 +16,11 @@ pub(super) fn commands(text: &str) -> bool {
     marked || CUES.commands.are_in(&words(&folded).collect::<Vec<_>>())
 }
 
+/// Whether a text speaks to somebody.
+pub(super) fn addresses(text: &str) -> bool {
+    words(&folded(text)).any(|word| CUES.addressed.contains(&*word))
+}
+
 /// Whether a text begins as a wish to us does: "please …", "from now on …", "I want you to …", "call me …".
 pub(super) fn wishes(text: &str) -> bool {
     let folded = folded(text);
@@ -27,19 +33,26 @@ pub(super) fn wishes(text: &str) -> bool {
 struct Written {
     marks: Vec<String>,
     commands: Vec<String>,
+    addressed: String,
     wishes: Vec<String>,
 }
 
 struct Cues {
     marks: Vec<String>,
     commands: Phrases,
+    addressed: HashSet<String>,
     wishes: Phrases,
 }
 
 static CUES: LazyLock<Cues> = LazyLock::new(|| {
     let written: Written =
         toml::from_str(include_str!("directive.toml")).expect("the table is compiled in and read by every test");
-    Cues { marks: written.marks, commands: Phrases::read(&written.commands), wishes: Phrases::read(&written.wishes) }
+    Cues {
+        marks: written.marks,
+        commands: Phrases::read(&written.commands),
+        addressed: written.addressed.split_whitespace().map(str::to_owned).collect(),
+        wishes: Phrases::read(&written.wishes),
+    }
 });
 
 #[cfg(test)]

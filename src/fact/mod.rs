@@ -19,6 +19,8 @@ mod extract;
 mod fold;
 mod key;
 mod own;
+#[cfg(test)]
+mod poison;
 mod proposal;
 mod reconcile;
 mod refusal;

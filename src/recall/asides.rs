@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use super::episodes::{EpisodeShelf, HeldEpisode, Nearness, Shrunk, Sought, find, told_of_session};
+use super::episodes::{EpisodeShelf, HeldEpisode, Shrunk, Sought, find, told_of_session};
 use super::index::kernel::quantise;
 use super::layer::{Aside, Layer};
 use super::plan::Plan;
 use super::signals::QuestionVectors;
 use super::{Ask, Fate, TurnRange};
 use crate::id::SessionId;
+use crate::topic::Thresholds;
 
 /// Summaries that are looked at for a question, best first.
 const CONSIDERED: usize = 24;
@@ -25,7 +26,7 @@ pub(crate) struct Looking<'a> {
     pub(crate) ask: &'a Ask,
     pub(crate) plan: &'a Plan,
     pub(crate) vectors: &'a QuestionVectors,
-    pub(crate) nearness: Nearness,
+    pub(crate) thresholds: Thresholds,
     pub(crate) episodes_max: usize,
     /// Whether anything that was said may be no longer so.
     pub(crate) some_outdated: bool,
@@ -88,7 +89,7 @@ fn about(shelf: &EpisodeShelf, looking: &Looking<'_>, told: &[(Arc<HeldEpisode>,
         text: &plan.plain_text,
         tongue: question.tongue,
         vector: looking.vectors.plain.as_deref().and_then(quantise),
-        nearness: looking.nearness,
+        thresholds: looking.thresholds,
         within: plan.within,
         range: question.range,
     };

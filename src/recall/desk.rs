@@ -11,7 +11,7 @@ use super::asides::{Decided, Looking, Summaries};
 use super::assemble::ReadTurns;
 use super::complete::Running;
 use super::counted::Counted;
-use super::episodes::{EpisodeShelf, Nearness, Shrunk};
+use super::episodes::{EpisodeShelf, Shrunk};
 use super::index::cache::{Cache, Marks, Shelf};
 use super::index::kernel::{Bytes, quantise};
 use super::index::{Change, IndexedTurn, ScopeIndex};
@@ -32,6 +32,7 @@ use crate::model::embed::Embedder;
 use crate::scope::Scope;
 use crate::session::Turn;
 use crate::store::{ChangeMark, Changes, RecallCursor, RecallEntry, RecallKept, RecallPage, Store, StoreError};
+use crate::topic::Thresholds;
 
 /// What recall is made of.
 #[derive(Clone)]
@@ -141,9 +142,9 @@ impl Recall {
 
     fn looking<'a>(&self, ask: &'a Ask, plan: &'a Plan, vectors: &'a QuestionVectors) -> Looking<'a> {
         let embedder = &self.parts.embedder;
-        let nearness = Nearness::of(embedder.id(), embedder.near());
+        let thresholds = Thresholds::of(embedder.id(), embedder.near());
         let episodes_max = self.settings.episodes_max;
-        Looking { ask, plan, vectors, nearness, episodes_max, some_outdated: false }
+        Looking { ask, plan, vectors, thresholds, episodes_max, some_outdated: false }
     }
 
     /// What may be laid before the model beside messages: what is known, what was handed in, and summaries.

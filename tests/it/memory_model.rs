@@ -1,12 +1,16 @@
 //! A memory model that does well, misbehaves, is down for an hour or costs too much: answers go on and nothing is lost.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use jiff::SignedDuration;
+use recalld::clock::ManualClock;
 use recalld::digest::JobEnd;
 use recalld::episode::{Episode, Level};
 use recalld::id::SessionId;
-use recalld::model::memory::Proposal;
+use recalld::model::ModelError;
+use recalld::model::memory::{Failure, Proposal};
 use recalld::model::summarise::{Summariser, SummaryFuture, Talk, Telling};
 use recalld::scope::{Scope, Tenant, User};
 use recalld::store::{Finished, PageRequest, Store, WhichTopics};
@@ -175,6 +179,50 @@ async fn a_server_that_hangs_is_left_alone() {
     check_told(&house, 10, &["builtin-summary-1"]).await;
     assert!(server.calls() <= 5, "{} calls", server.calls());
     assert_eq!(house.memory.job_counts(None).await.expect("counts").dead, 0);
+}
+
+/// Takes five minutes to fail, and counts.
+#[derive(Default)]
+struct Tardy {
+    clock: OnceLock<Arc<ManualClock>>,
+    asked: AtomicUsize,
+}
+
+impl Summariser for Tardy {
+    fn name(&self) -> &str {
+        "tardy"
+    }
+
+    fn is_metered(&self) -> bool {
+        true
+    }
+
+    fn summarise(&self, _: Talk) -> SummaryFuture<'_> {
+        Box::pin(async {
+            self.asked.fetch_add(1, Ordering::SeqCst);
+            let minutes = 5;
+            self.clock.get().expect("a clock").advance(SignedDuration::from_mins(minutes));
+            Err(Failure::Model(ModelError::Silent(Duration::from_secs(60 * minutes as u64))).into())
+        })
+    }
+}
+
+/// A server that was slow to fail is left alone from then on, and not from when it was asked.
+#[tokio::test]
+async fn a_rest_begins_with_the_failure() {
+    let tardy = Arc::new(Tardy::default());
+    let house = House::plan().summariser(Arc::clone(&tardy) as _).open();
+    assert!(tardy.clock.set(Arc::clone(&house.clock)).is_ok());
+    for session in [SESSION, OTHER_SESSION] {
+        house.post("/api/v1/sessions").json(json!({ "id": session })).await.expect(201);
+        for n in 1..=20 {
+            let turn = json!({ "query": words(n), "response": "Noted." });
+            house.post(&format!("/api/v1/sessions/{session}/turns")).json(turn).await.expect(201);
+        }
+    }
+    rest(&house).await;
+    assert_eq!(work(&house).await, [JobEnd::Failed, JobEnd::Failed]);
+    assert_eq!(tardy.asked.load(Ordering::SeqCst), 1, "the second job need not find out by itself");
 }
 
 /// 429 for an hour: answers go on, jobs wait or fall back, nothing is lost, and it is told what happened.

@@ -118,10 +118,9 @@ impl Pattern {
     /// Reads piece `number` and those behind it from word `at` on; the word after all of them.
     fn go_on(&self, view: &View<'_>, number: usize, at: usize, held: &mut Vec<Held>) -> Option<usize> {
         let Some(piece) = self.pieces.get(number) else { return Some(at) };
-        let longest = piece.phrase.end_at(&view.words, at);
-        let missing = (piece.optional && 0 < number).then_some(at);
         let kept = held.len();
-        [longest, missing].into_iter().flatten().find_map(|start| {
+        let starts = piece.phrase.ends_at(&view.words, at).into_iter().filter(|start| at < *start || 0 < number);
+        starts.into_iter().find_map(|start| {
             held.truncate(kept);
             let Some(slot) = &piece.then else { return self.go_on(view, number + 1, start, held) };
             let read = match self.pieces.get(number + 1) {

@@ -34,8 +34,10 @@ pub(super) fn proposals(said: &Said<'_, '_>, heard: &Heard<'_>) -> Result<Vec<Pr
     }
     let sentence = said.view.written(0..said.view.words.len());
     let (tongue, at, zone) = (said.view.tongue, heard.said_at, &heard.zone);
-    let until = when::until(sentence, tongue, at, zone);
-    if said.rule.manner.brief && until.is_none() {
+    let brief = said.rule.manner.brief;
+    let lasting = || when::lasting(sentence, tongue, at, zone).filter(|_| brief);
+    let until = when::until(sentence, tongue, at, zone).or_else(lasting);
+    if brief && until.is_none() {
         return Err(Refusal::Temporary);
     }
     let from = when::since(sentence, tongue, at, zone);

@@ -71,8 +71,11 @@ fn push_gap<'a>(found: &mut Vec<Word<'a>>, text: &'a str, gap: Range<usize>) {
 
 /// The strongest mark between two words.
 fn mark(before: &str, between: &str, last: bool) -> Option<&'static str> {
-    // Marks between letters belong to a word: 3.50, 10:30, node.js, they/them.
+    // Marks between letters belong to a word: 3.50, 10:30, node.js, they/them, 1,200.
     if !last && !between.contains(char::is_whitespace) {
+        if between == "," && before.ends_with(|c: char| c.is_ascii_digit()) {
+            return None;
+        }
         let quoting = between.contains(['"', '“', '”', '„', '«', '»', '(', ')', '…', ';', '!', '¿', '¡', '—', '?']);
         return if between.contains(',') { Some(COMMA) } else { quoting.then_some(BREAK) };
     }
@@ -82,7 +85,7 @@ fn mark(before: &str, between: &str, last: bool) -> Option<&'static str> {
     if between.contains(['!', '\n', '\r', '¿', '。', '！', '\u{2028}', '\u{2029}', '\u{85}']) {
         return Some(STOP);
     }
-    if between.starts_with('.') {
+    if between.starts_with('.') && !between.starts_with("..") {
         return (!is_short_form(before)).then_some(STOP);
     }
     if between.contains(['.', '…']) {

@@ -13,10 +13,13 @@ use crate::language::Tongue;
 
 /// The moment until which something is said to be so: the end of the day, month or year that is named.
 pub fn until(text: &str, tongue: Tongue, said_at: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
-    let today = zone.to_datetime(said_at).date();
-    let reader = Reader::new(text, tongue);
-    let end = (0..reader.words.len()).find_map(|at| reader.end_at(at, today))?;
-    Some(moment(end, zone)).filter(|end| said_at < *end)
+    end(text, tongue, said_at, zone, |reader, at, today| reader.until_at(at, today))
+}
+
+/// The moment when a length of time is over that begins now: "for two weeks". Of what began before, the same words tell
+/// how long it has been so.
+pub fn lasting(text: &str, tongue: Tongue, said_at: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
+    end(text, tongue, said_at, zone, |reader, at, today| reader.lasting_at(at, today))
 }
 
 /// The moment since which something is said to be so.
@@ -28,13 +31,23 @@ pub fn since(text: &str, tongue: Tongue, said_at: Timestamp, zone: &TimeZone) ->
     Some(moment(from, zone)).filter(|from| *from <= said_at)
 }
 
+type EndAt = fn(&Reader<'_>, usize, Date) -> Option<DateTime>;
+
+fn end(text: &str, tongue: Tongue, said_at: Timestamp, zone: &TimeZone, read: EndAt) -> Option<Timestamp> {
+    let today = zone.to_datetime(said_at).date();
+    let reader = Reader::new(text, tongue);
+    let end = (0..reader.words.len()).find_map(|at| read(&reader, at, today))?;
+    Some(moment(end, zone)).filter(|end| said_at < *end)
+}
+
 impl Reader<'_> {
-    fn end_at(&self, at: usize, today: Date) -> Option<DateTime> {
-        if let Some((point, _)) = self.after(&self.table.until, at, Reader::led) {
-            return Some(ending(point, today)?.1);
-        }
-        let start = self.table.lasting.end_at(&self.words, at)?;
-        let ((count, unit), _) = self.length(start)?;
+    fn until_at(&self, at: usize, today: Date) -> Option<DateTime> {
+        let (point, _) = self.after(&self.table.until, at, Reader::led)?;
+        Some(ending(point, today)?.1)
+    }
+
+    fn lasting_at(&self, at: usize, today: Date) -> Option<DateTime> {
+        let ((count, unit), _) = self.length(self.table.lasting.end_at(&self.words, at)?)?;
         let span = Span::new();
         let span = match unit {
             Unit::Day => span.try_days(count),
@@ -65,7 +78,8 @@ mod tests {
         let day = |at: Option<Timestamp>| at.map_or(String::new(), |at| at.to_string()[..10].to_owned());
         for row in rows.lines() {
             let (text, expected) = row.trim().rsplit_once(" = ").expect("text = since..until");
-            let found = (since(text, tongue, now, &TimeZone::UTC), until(text, tongue, now, &TimeZone::UTC));
+            let ends = until(text, tongue, now, &TimeZone::UTC).or_else(|| lasting(text, tongue, now, &TimeZone::UTC));
+            let found = (since(text, tongue, now, &TimeZone::UTC), ends);
             assert_eq!(format!("{}..{}", day(found.0), day(found.1)), expected, "{text}");
         }
     }

@@ -27,7 +27,7 @@ const SAID: [&str; 2] = ["## Relevant past", "## Recent conversation"];
 
 /// What a message hands us in a block, in its order.
 pub(super) fn remembered(text: &str) -> Vec<Remembered<'_>> {
-    let mut said = false;
+    let mut said = true;
     let lines = block::inside(text).into_iter().flat_map(str::lines).filter(move |line| {
         if line.starts_with("## ") {
             said = SAID.contains(line);

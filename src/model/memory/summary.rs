@@ -45,7 +45,7 @@ impl Task for SummaryTask<'_> {
     fn schema(&self) -> Value {
         json!({
             "type": "object",
-            "properties": { "lines": lines_schema() },
+            "properties": { "lines": lines_schema(self.talk) },
             "required": ["lines"],
             "additionalProperties": false,
         })
@@ -53,7 +53,7 @@ impl Task for SummaryTask<'_> {
 
     fn parse(&self, answer: &Value) -> Result<String, String> {
         let written: Written = serde_json::from_value(answer.clone()).map_err(|error| error.to_string())?;
-        read_lines(written.lines, self.talk.tokens_max)
+        read_lines(written.lines, self.talk)
     }
 }
 
@@ -62,21 +62,28 @@ pub(super) fn words(tokens_max: usize) -> usize {
     (tokens_max * 2 / 3).max(10)
 }
 
-/// The shape of a summary's lines.
-pub(super) fn lines_schema() -> Value {
+/// The shape of a summary's lines: somebody who spoke, and what they said.
+pub(super) fn lines_schema(talk: &Talk) -> Value {
     json!({
         "type": "array",
         "items": {
             "type": "object",
-            "properties": { "who": { "type": "string" }, "what": { "type": "string" } },
+            "properties": { "who": { "type": "string", "enum": talk::speakers(talk) }, "what": { "type": "string" } },
             "required": ["who", "what"],
             "additionalProperties": false,
         },
     })
 }
 
-/// Lines as a summary's text.
-pub(super) fn read_lines(lines: Vec<WrittenLine>, tokens_max: usize) -> Result<String, String> {
-    let lines: Vec<(String, String)> = lines.into_iter().map(|line| (line.who, line.what)).collect();
-    talk::summary(&lines, tokens_max).ok_or_else(|| "`lines` tells nothing".to_owned())
+/// Lines as a summary's text. Nobody may be made to say something who did not speak, and what has no word in common with what
+/// was said is left out.
+pub(super) fn read_lines(lines: Vec<WrittenLine>, talk: &Talk) -> Result<String, String> {
+    let speakers = talk::speakers(talk);
+    if let Some(stranger) = lines.iter().find(|line| !speakers.contains(&talk::name(&line.who))) {
+        return Err(format!("`{}` did not speak; `who` must be one of {}", stranger.who, speakers.join(", ")));
+    }
+    let said = talk::all_words(talk);
+    let lines = lines.into_iter().filter(|line| talk::is_about(&line.what, &said));
+    let lines: Vec<(String, String)> = lines.map(|line| (line.who, line.what)).collect();
+    talk::summary(&lines, talk.tokens_max).ok_or_else(|| "`lines` tells nothing that was said".to_owned())
 }

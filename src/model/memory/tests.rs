@@ -125,6 +125,18 @@ async fn a_mistake_is_shown_once() {
     assert!(shown[3]["content"].as_str().is_some_and(|text| text.contains("missing field `what`")), "{shown:?}");
 }
 
+/// Models propose, code decides: nobody who did not speak is quoted, and what was not said is not told.
+#[tokio::test]
+async fn inventions_are_left_out() {
+    let stranger = r#"{"lines":[{"who":"Bob","what":"Ana starts school."}]}"#;
+    assert_eq!(asked(vec![Says(stranger), Says(stranger)]).await, format!("garbage | 2 calls, 200 tokens, {stranger}"));
+    let partly = r#"{"lines":[{"who":"user","what":"Wants a pony."},{"who":"user","what":"Ana begins school."}]}"#;
+    assert_eq!(asked(vec![Says(partly)]).await, "user: Ana begins school. | 1 calls, 100 tokens");
+    let example = r#"{"lines":[{"who":"user","what":"…"}]}"#;
+    let told = "user: Ana starts school on 7 May. | 2 calls, 200 tokens";
+    assert_eq!(asked(vec![Says(example), Says(GOOD)]).await, told);
+}
+
 #[tokio::test]
 async fn then_it_is_given_up_and_the_answer_is_kept() {
     assert_eq!(asked(vec![Says("no"), Says("never")]).await, "garbage | 2 calls, 200 tokens, never");

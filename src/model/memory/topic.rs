@@ -52,7 +52,7 @@ impl Task for TopicTask<'_> {
     fn schema(&self) -> Value {
         json!({
             "type": "object",
-            "properties": { "title": { "type": "string" }, "lines": lines_schema() },
+            "properties": { "title": { "type": "string" }, "lines": lines_schema(self.talk) },
             "required": ["title", "lines"],
             "additionalProperties": false,
         })
@@ -61,14 +61,14 @@ impl Task for TopicTask<'_> {
     fn parse(&self, answer: &Value) -> Result<TopicAnswer, String> {
         let written: Written = serde_json::from_value(answer.clone()).map_err(|error| error.to_string())?;
         let title = title(&written.title)?;
-        Ok(TopicAnswer { title, summary: read_lines(written.lines, self.talk.tokens_max)? })
+        Ok(TopicAnswer { title, summary: read_lines(written.lines, self.talk)? })
     }
 }
 
 /// A title on one line, without the quotes that models like to put around it.
 fn title(written: &str) -> Result<String, String> {
     let line = written.split_whitespace().collect::<Vec<_>>().join(" ");
-    let title = line.trim_matches(['"', '\'', '“', '”', '.', ' ']).to_owned();
+    let title = line.trim_matches(['"', '\'', '“', '”', '.', '…', ' ']).to_owned();
     match title.chars().count() {
         0 => Err("`title` is empty".to_owned()),
         1..=TITLE_CHARS_MAX => Ok(title),
@@ -84,6 +84,6 @@ mod tests {
     fn a_title_is_a_short_line() {
         assert_eq!(title(" \"Paint for\nthe shed.\" ").as_deref(), Ok("Paint for the shed"));
         assert_eq!(title("é".repeat(80).as_str()), Ok("é".repeat(80)));
-        assert!(title(" \"\" ").is_err() && title("a".repeat(81).as_str()).is_err());
+        assert!(title(" \"\" ").is_err() && title("…").is_err() && title("a".repeat(81).as_str()).is_err());
     }
 }

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::{EpisodeShelf, HeldEpisode, Nearness, terms_of};
+use super::{EpisodeShelf, HeldEpisode, terms_of};
 use crate::language::Tongue;
 use crate::language::when::TimeRange;
 use crate::model::embed::StaticTable;
 use crate::recall::index::kernel::{Bytes, dot};
 use crate::recall::search::Within;
+use crate::topic::Thresholds;
 
 /// What the share of the question's words counts beside the similarity.
 const WORDS: f32 = 0.5;
@@ -29,7 +30,8 @@ pub(crate) struct Sought<'a> {
     pub(crate) text: &'a str,
     pub(crate) tongue: Tongue,
     pub(crate) vector: Option<Bytes>,
-    pub(crate) nearness: Nearness,
+    /// How the embedder's similarities are measured.
+    pub(crate) thresholds: Thresholds,
     /// Nothing from another time.
     pub(crate) within: Within,
     /// The time that is asked about.
@@ -74,7 +76,7 @@ fn scored(held: &Arc<HeldEpisode>, sought: &Sought<'_>, share: f32) -> FoundEpis
         && vector.bytes.len() == asked.bytes.len()
     {
         let similarity = dot(&vector.bytes, &asked.bytes) as f32 * vector.scale * asked.scale;
-        signals.push(("similar", sought.nearness.measured(similarity)));
+        signals.push(("similar", sought.thresholds.measured(similarity)));
         least = SCORE_MIN;
     }
     let asked_about = |range: &TimeRange| range.from <= held.to && held.from < range.to;

@@ -1,17 +1,15 @@
 //! A scope's summaries, in memory beside its index: what they mean, which words they have, which turns they tell of.
 //!
 //! Reading order: the shelf here, `find` (those about a question), `session` (what is told of the running conversation),
-//! `follow` (keeping the shelf true to the store), `nearness` (how near is near, by embedder).
+//! `follow` (keeping the shelf true to the store).
 //!
 //! **Invariant:** the same episodes give the same answers, whatever happened on the way.
 
 mod find;
 mod follow;
-mod nearness;
 mod session;
 
 pub(crate) use find::{Sought, find};
-pub(crate) use nearness::Nearness;
 pub(crate) use session::{Shrunk, told_of_session};
 
 use std::collections::HashMap;

@@ -9,6 +9,7 @@ use crate::id::{CountedIds, Ids};
 use crate::language::when::TimeRange;
 use crate::model::embed::{Builtin, Embedder};
 use crate::recall::search::Within;
+use crate::topic::Thresholds;
 
 fn at(hours: i64) -> Timestamp {
     Timestamp::UNIX_EPOCH + SignedDuration::from_hours(hours)
@@ -50,7 +51,7 @@ fn sought(question: &str) -> Sought<'_> {
         text: question,
         tongue: Tongue::English,
         vector: embedder.at_once(question).as_deref().and_then(quantise),
-        nearness: Nearness::of(embedder.id(), embedder.near()),
+        thresholds: Thresholds::of(embedder.id(), embedder.near()),
         within: Within::default(),
         range: None,
     }

@@ -159,11 +159,14 @@ fn part(aside: &Aside, name: &str) -> f32 {
     aside.signals.iter().find(|(signal, _)| *signal == name).map_or(0.0, |(_, part)| *part)
 }
 
+/// What stretches are put in order by.
+type Order = fn(&Found) -> f32;
+
 /// How often a right one is the first, and among those shown, by different orders.
 fn ranking(title: String, asked: &[Asked]) -> Sheet {
     let known: Vec<&Asked> = asked.iter().filter(|asked| !asked.strange).collect();
     let mut sheet = Sheet::new(title, &["order", "n", "hit@1", "hit@3", "MRR"]);
-    let orders: [(&str, fn(&Found) -> f32); 6] = [
+    let orders: [(&str, Order); 6] = [
         ("score", |found| found.score),
         ("vectors alone", |found| found.similar),
         ("words alone", |found| found.words),
@@ -183,7 +186,7 @@ fn ranking(title: String, asked: &[Asked]) -> Sheet {
     sheet
 }
 
-fn first_right(asked: &Asked, by: fn(&Found) -> f32) -> Option<usize> {
+fn first_right(asked: &Asked, by: Order) -> Option<usize> {
     let mut order: Vec<&Found> = asked.found.iter().collect();
     order.sort_by(|a, b| by(b).total_cmp(&by(a)));
     order.iter().position(|found| found.right)

@@ -128,6 +128,7 @@ fn topics_are_read_along_their_indexes() {
             topics::CURRENT.to_owned(),
             "CO-ROUTINE turn; SEARCH turn USING INDEX turn_by_number (session=? AND number<?)",
         ),
+        (topics::tell::FIRST_DUE.to_owned(), "SEARCH topic USING INDEX topic_to_tell (tenant=? AND user=?)"),
         (topics::list_sql(), "SEARCH topic USING INDEX topic_by_user (tenant=? AND user=? AND key>?)"),
         (
             topics::turns_sql("> ?2", "ASC"),
