@@ -78,7 +78,7 @@ pub async fn a_key_comes_back_without_its_secret(store: Arc<dyn Store>) {
     let NewKey { key, text } = key(&store, 1, "the shop", Some(at(9_000))).await;
     store.tenants().add_key(key.clone(), Timestamp::MIN).await.expect("kept");
     let found = register(&store).await.keys;
-    assert_eq!(found, [key.clone()]);
+    assert_eq!(found.first(), Some(&key));
     let seal = store.tenants().seal([99; 32]).await.expect("the same seal");
     assert!(seal.fits(&text, &found[0].sealed), "a seal is made once");
     assert!(store.tenants().add_key(key, Timestamp::MIN).await.is_err(), "an id is not used twice");
