@@ -97,12 +97,12 @@ impl Memory {
 }
 
 fn said(unread: &Unread) -> Vec<Said<'_>> {
-    let of_turn = |due| {
-        let DueFacts { scope, turn, .. } = due;
-        let own = turn.identified().filter(|(_, message)| is_users_own(message, scope));
-        own.map(move |(id, message)| Said { due, id, message })
-    };
-    unread.turns.iter().flat_map(of_turn).collect()
+    unread.turns.iter().flat_map(said_in).collect()
+}
+
+fn said_in(due: &DueFacts) -> impl Iterator<Item = Said<'_>> {
+    let own = due.turn.identified().filter(|(_, message)| is_users_own(message, &due.scope));
+    own.map(move |(id, message)| Said { due, id, message })
 }
 
 fn last_said(unread: &Unread) -> Timestamp {
