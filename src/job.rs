@@ -30,6 +30,9 @@ impl JobKind {
     /// What was said in a topic before its last messages becomes its summary.
     pub const SUMMARISE: Self = Self(Cow::Borrowed("summarise"));
 
+    /// What a user stated about themselves is noted by a memory model.
+    pub const LEARN: Self = Self(Cow::Borrowed("learn"));
+
     /// A kind by its name.
     pub fn named(name: impl Into<String>) -> Self {
         Self(Cow::Owned(name.into()))

@@ -51,6 +51,7 @@ impl Memory {
         let learned = self.parts.store.facts().learn(understood).await?;
         self.meters().turns_understood.many(learned.turns as u64);
         learned.changes.iter().for_each(|(scope, change)| self.tell_change(scope, change));
+        self.ask_for_notes(&due).await?;
         Ok(learned.turns)
     }
 
@@ -76,11 +77,11 @@ impl Memory {
         }
     }
 
-    fn heard<'a>(&self, message: &'a Message, echoes: &'a [&'a str]) -> Heard<'a> {
+    pub(super) fn heard<'a>(&self, message: &'a Message, echoes: &'a [&'a str]) -> Heard<'a> {
         Heard { text: &message.text, said_at: message.created_at, zone: self.settings.zone.clone(), echoes }
     }
 
-    fn said_in(&self, due: &DueFacts, message: MessageId, said: &Message) -> Evidence {
+    pub(super) fn said_in(&self, due: &DueFacts, message: MessageId, said: &Message) -> Evidence {
         let session = Some(due.turn.session);
         Evidence { message: Some(message), session, said_at: said.created_at, quote: String::new() }
     }
@@ -144,7 +145,7 @@ impl Weighed {
 }
 
 /// Whether the user said this about themselves: somebody who is called otherwise is another person in the same chat.
-fn is_users_own(message: &Message, scope: &Scope) -> bool {
+pub(super) fn is_users_own(message: &Message, scope: &Scope) -> bool {
     let is_the_user = |name: &String| name.eq_ignore_ascii_case(scope.user().as_str());
     message.role == Role::User && message.name.as_ref().is_none_or(is_the_user)
 }

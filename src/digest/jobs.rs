@@ -106,7 +106,7 @@ impl Memory {
     async fn finish(&self, claim: &Claim, effect: Effect) -> Result<Finished, StoreError> {
         let told = match &effect {
             Effect::Consolidate(done) => done.to,
-            Effect::Nothing | Effect::Later(_) | Effect::TellTopic(_) => 0,
+            Effect::Nothing | Effect::Later(_) | Effect::TellTopic(_) | Effect::Learn(_) => 0,
         };
         let finished = self.parts.store.jobs().finish(claim, effect).await?;
         if told > 0 && matches!(finished, Finished::Done | Finished::Again) {
@@ -124,6 +124,7 @@ impl Memory {
         match &claim.job.kind {
             kind if *kind == JobKind::CONSOLIDATE => self.consolidate(claim, patient).await,
             kind if *kind == JobKind::SUMMARISE => self.summarise_topic(claim, patient).await,
+            kind if *kind == JobKind::LEARN => self.note_facts(claim, patient).await,
             kind => Err(DigestError::UnknownKind(kind.clone())),
         }
     }

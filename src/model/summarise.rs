@@ -9,10 +9,15 @@ use jiff::Timestamp;
 
 use super::ModelError;
 use super::builtin::summary::{self, Said, Summary, SummaryBounds};
-use super::memory::{Failure, MemoryModel, NoProposal, Proposal, SummaryTask, Task, TopicTask};
+use super::memory::{
+    FactsTask, Failure, MemoryModel, NoProposal, NotedFact, Proposal, SummaryTask, Task, TopicTask, Utterance,
+};
 
 /// What [`Summariser::summarise`] answers with.
 pub type SummaryFuture<'a> = Pin<Box<dyn Future<Output = Result<Proposal<Telling>, NoProposal>> + Send + 'a>>;
+
+/// What [`Summariser::note_facts`] answers with.
+pub type NotedFuture<'a> = Pin<Box<dyn Future<Output = Result<Proposal<Vec<NotedFact>>, NoProposal>> + Send + 'a>>;
 
 /// Whoever summarises.
 pub trait Summariser: Send + Sync + 'static {
@@ -26,6 +31,13 @@ pub trait Summariser: Send + Sync + 'static {
 
     /// Says briefly what was said. Dropping the future cancels it.
     fn summarise(&self, talk: Talk) -> SummaryFuture<'_>;
+
+    /// Notes what a user stated about themselves in these messages, oldest first. `None` from whoever cannot: then patterns
+    /// have to do.
+    fn note_facts(&self, said: Vec<Utterance>) -> Option<NotedFuture<'_>> {
+        let _ = said;
+        None
+    }
 }
 
 /// What is to be summarised.
@@ -103,6 +115,10 @@ impl Summariser for MemoryModel {
 
     fn is_metered(&self) -> bool {
         true
+    }
+
+    fn note_facts(&self, said: Vec<Utterance>) -> Option<NotedFuture<'_>> {
+        Some(Box::pin(async move { self.ask(&FactsTask { said: &said }).await }))
     }
 
     fn summarise(&self, talk: Talk) -> SummaryFuture<'_> {

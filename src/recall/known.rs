@@ -128,7 +128,7 @@ mod tests {
         let many: Vec<Fact> = (0..40).map(|n| fact(&format!("pet/p{n}"), &format!("Pet{n}"), 0.6)).collect();
         let told = told(&many, "How old is Pet30?", Tongue::English, &TimeZone::UTC);
         let facts: Vec<&str> = told[PROFILE_MAX..].iter().map(|aside| aside.text.as_str()).collect();
-        assert_eq!((told[PROFILE_MAX - 1].layer, facts), (Layer::Profile, vec!["pet: Pet30 (since 2026-05-07)"]));
+        assert_eq!((told[PROFILE_MAX - 1].layer, facts), (Layer::Profile, vec!["pet p30: Pet30 (since 2026-05-07)"]));
     }
 
     #[test]

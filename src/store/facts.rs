@@ -28,6 +28,10 @@ pub trait Facts: Send + Sync {
     /// turn that changed meanwhile is passed over and stays on the list.
     fn learn(&self, understood: Vec<Understood>) -> StoreFuture<'_, Learned>;
 
+    /// Turns of a session that no memory model has read yet, oldest first, up to the first that is being answered. `None`
+    /// when there is no such session.
+    fn unread(&self, scope: &Scope, session: SessionId, limit: usize) -> StoreFuture<'_, Option<Unread>>;
+
     /// Adds what a person writes down by hand.
     fn say(&self, scope: &Scope, statements: Vec<Statement>) -> StoreFuture<'_, Vec<Change>>;
 
@@ -100,6 +104,30 @@ pub struct Understood {
     pub statements: Vec<Statement>,
     /// How often something was no fact, by reason.
     pub refused: Vec<(&'static str, u64)>,
+}
+
+/// What of a session no memory model has read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Unread {
+    /// How far it was read: the number of a turn.
+    pub from: u64,
+    /// Shown turns after that.
+    pub turns: Vec<DueFacts>,
+    /// Whether there are more.
+    pub more: bool,
+}
+
+/// What a memory model noted in a session.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Noted {
+    /// How far the session was read: it must still be so.
+    pub from: u64,
+    /// How far it is read now.
+    pub to: u64,
+    /// What was understood of each turn.
+    pub understood: Vec<Understood>,
+    /// Whether there is more to read.
+    pub more: bool,
 }
 
 /// What learning came to.

@@ -9,6 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::sync::Notify;
 
 use super::episode::Consolidation;
+use super::facts::Noted;
 use super::topics::TopicTold;
 use super::{Page, PageRequest, StoreFuture};
 use crate::id::{JobId, SessionId};
@@ -75,6 +76,8 @@ pub enum Effect {
     Consolidate(Box<Consolidation>),
     /// A topic was told on.
     TellTopic(Box<TopicTold>),
+    /// Facts were noted.
+    Learn(Box<Noted>),
 }
 
 /// What became of a job.

@@ -24,8 +24,8 @@ mod waiting;
 pub use archive::Archive;
 pub use episode::{Consolidation, DueEpisode, EpisodeChanges, Episodes, Limits, Progress, ReadRange, Stretch, Wanted};
 pub use facts::{
-    Cause, DueFacts, FACTS_MAX, FactCounts, FactEvent, FactHistory, Facts, Known, Learned, Outdated, QUOTES_LAST,
-    STATEMENTS_MAX, Understood, Undo, Undone, WhichFacts,
+    Cause, DueFacts, FACTS_MAX, FactCounts, FactEvent, FactHistory, Facts, Known, Learned, Noted, Outdated,
+    QUOTES_LAST, STATEMENTS_MAX, Understood, Undo, Undone, Unread, WhichFacts,
 };
 pub use job::{Claim, Effect, Finished, JobCounts, Jobs};
 pub use ledger::{DaySpent, Ledger, UNUSED_ANSWERS_MAX, UnusedAnswer};

@@ -335,7 +335,7 @@ async fn e_a_hundred_turns() {
     let stretches = stretches.count();
     assert!((4..=9).contains(&stretches), "{stretches} stretches");
     let asked = say(&house, "alex", OTHER_SESSION, "What's my name?").await;
-    let answer = asked["response"].as_str().expect("an answer");
+    let answer = asked["answer"].as_str().expect("an answer");
     assert!(answer.contains("Alex"), "{answer}");
     let request = json!({"question": "What did we discuss about databases?"});
     let recalled = house.post("/api/v1/recall").user("alex").json(request).await.expect(200);

@@ -443,3 +443,48 @@ async fn check_topics(house: &House, last: u64) {
     }
     assert_eq!(seen, last);
 }
+
+const CELLO: &str = "My days are full: wherever life takes me, the cello comes along.";
+
+/// A user's facts, as far as patterns and the model made them out.
+async fn known(house: &House) -> Vec<String> {
+    while house.memory.learn_facts().await.expect("facts are learned") > 0 {}
+    work(house).await;
+    crate::facts::known(house, "anonymous").await
+}
+
+/// What patterns miss a model notes, one question for a conversation that rests; what nobody said is refused, whoever notes it.
+#[tokio::test]
+async fn a_model_notes_facts_when_a_conversation_rests() {
+    let server = MemoryServer::start(Mood::Well).await;
+    let house = asking(&server, |_| ()).await;
+    for words in ["My name is Alex.", CELLO, "What is a fugue?"] {
+        house.chat(SESSION, words).await;
+    }
+    assert_eq!((known(&house).await, server.calls()), (vec!["name: Alex".to_owned()], 0));
+    rest(&house).await;
+    assert_eq!(known(&house).await, ["instrument: cello", "name: Alex"]);
+    assert_eq!(server.calls(), 1);
+    let stats = house.get("/api/v1/stats").send().await.expect(200);
+    assert_eq!(stats["facts_refused"]["not_said"], 1, "{stats}");
+    house.chat(SESSION, "How do tides work?").await;
+    rest(&house).await;
+    assert_eq!((known(&house).await.len(), server.calls()), (2, 1), "nobody spoke of themselves");
+    rest(&house).await;
+    house.post("/api/v1/digest?rebuild=true").send().await.expect(200);
+    assert_eq!(known(&house).await, ["instrument: cello", "name: Alex"], "reading again comes to the same");
+}
+
+/// A model that is no use costs only what it would have noted.
+#[tokio::test]
+async fn without_a_model_patterns_do() {
+    let server = MemoryServer::start(Mood::Garbage).await;
+    let house = asking(&server, |_| ()).await;
+    for words in ["My name is Alex.", CELLO] {
+        house.chat(SESSION, words).await;
+    }
+    known(&house).await;
+    rest(&house).await;
+    assert_eq!(known(&house).await, ["name: Alex"]);
+    assert_eq!(house.memory.job_counts(None).await.expect("counts"), Default::default());
+}

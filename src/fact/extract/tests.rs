@@ -54,7 +54,7 @@ fn who_somebody_is() {
          My birthday is on March 3rd => birthday = March 3rd
          I speak Dutch and a bit of French => language/dutch = Dutch; language/french = French
          My wife Anna is a doctor. => family/wife/job = doctor; family/wife = Anna
-         I have two kids and a dog called Rex => family/children = two kids; pet/rex = Rex (dog)",
+         I have two kids and a dog called Rex => pet/rex = Rex (dog); family/children = two kids",
     );
 }
 

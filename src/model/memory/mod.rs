@@ -5,11 +5,12 @@
 //!
 //! Reading order: the nouns here, `ask` (a task, asked once more with its mistake), `request` (what goes out), `read`
 //! (finding the object in what came back), `failure` (what went wrong, and whether it passes), `rest` (leaving a server in
-//! trouble alone), `talk` (what was said, as a model reads it), then the tasks: `summary`, `topic`.
+//! trouble alone), `talk` (what was said, as a model reads it), then the tasks: `summary`, `topic`, `facts`.
 //!
 //! **Invariant:** what comes back is a proposal, read strictly. It is never followed, and never more than its bounds.
 
 mod ask;
+mod facts;
 mod failure;
 mod read;
 mod request;
@@ -18,6 +19,7 @@ mod summary;
 mod talk;
 mod topic;
 
+pub use facts::{FactsTask, NotedFact, Utterance};
 pub use failure::{Failure, FailureKind};
 pub use rest::Rest;
 pub use summary::SummaryTask;

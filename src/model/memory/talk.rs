@@ -62,7 +62,7 @@ fn share(said: &[Told], room: usize) -> usize {
 }
 
 /// A text on one line, without anything that looks like our marks.
-fn one_line(text: &str) -> String {
+pub(super) fn one_line(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     line.replace("<talk>", "(talk)").replace("</talk>", "(talk)").replace("</before>", "(before)")
 }

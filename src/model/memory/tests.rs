@@ -217,4 +217,6 @@ fn check_request<T: Task>(task: &T, file: &str) {
 fn requests_are_as_checked_in() {
     check_request(&SummaryTask { talk: &talk() }, "summary.request.json");
     check_request(&TopicTask { talk: &Talk { is_topic: true, ..talk() } }, "topic.request.json");
+    let said = talk().said.into_iter().map(|told| Utterance { text: told.text, at: told.at }).collect::<Vec<_>>();
+    check_request(&FactsTask { said: &said }, "facts.request.json");
 }

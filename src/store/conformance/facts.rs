@@ -5,18 +5,19 @@
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::Talk;
 use super::talk::{at, draft, expire};
 use crate::fact::{Act, Category, Evidence, Fact, Key, Maker, Proposal, Statement, Status};
 use crate::id::{FactId, Ids, MessageId, RandomIds, TurnId};
+use crate::job::JobKind;
 use crate::message::Role;
 use crate::period::{Period, Ttl};
 use crate::session::{OpenTurn, Placement, SessionKind, SessionSeed, Shift, TurnDraft, TurnStatus};
 use crate::store::{
-    Cause, DueFacts, Learned, Outdated, PageRequest, QUOTES_LAST, STATEMENTS_MAX, Store, Understood, Undo, Undone,
-    WhichFacts,
+    Cause, DueFacts, Effect, Finished, Learned, Noted, Outdated, PageRequest, QUOTES_LAST, STATEMENTS_MAX, Store,
+    Understood, Undo, Undone, Unread, WhichFacts,
 };
 
 /// What a message states, in the promises' language.
@@ -329,7 +330,7 @@ pub async fn what_was_believed_can_be_asked(store: Arc<dyn Store>) {
     let then = talk.facts(Some(Status::Active), Some(learned)).await;
     assert_eq!(then.iter().map(told).collect::<Vec<_>>(), ["location: Lisbon"]);
     assert_eq!((then[0].valid_to, then[0].ended_by), (None, None));
-    assert_eq!(talk.facts(Some(Status::Active), Some(learned - jiff::SignedDuration::from_micros(1))).await, []);
+    assert_eq!(talk.facts(Some(Status::Active), Some(learned - SignedDuration::from_micros(1))).await, []);
     let now = talk.facts(Some(Status::Active), None).await;
     let as_of_now = talk.facts(Some(Status::Active), Some(Timestamp::MAX)).await;
     assert_eq!((now.len(), now.iter().map(when).collect::<Vec<_>>()), (1, as_of_now.iter().map(when).collect()));
@@ -470,4 +471,39 @@ pub async fn repetitions_are_counted_and_bounded(store: Arc<dyn Store>) {
     let history = store.facts().fact_history(&talk.scope, fact.id).await.expect("a look").expect("it is there");
     assert_eq!(history.evidence.len(), 1 + QUOTES_LAST);
     assert!(history.evidence.iter().all(|evidence| evidence.quote == "name = Ann"));
+}
+
+/// A memory model reads a session once, as far as it is answered, and what it notes stands beside what patterns found.
+pub async fn a_memory_model_reads_on(store: Arc<dyn Store>) {
+    let talk = Talk::new(&store);
+    let turn = talk.state(10, "location = Lisbon").await;
+    talk.state(20, "name = Ann").await;
+    talk.ask("pet/rex = Rex").await;
+    let unread = async |limit| store.facts().unread(&talk.scope, talk.session, limit).await.expect("a look");
+    let first = unread(1).await.expect("the session is there");
+    assert_eq!((first.from, first.turns.len(), first.more), (0, 1, true));
+    let noted = |unread: &Unread, to: u64| {
+        let as_model = |said: Statement| Statement { id: RandomIds.fact(at(0)), maker: Maker::Model, ..said };
+        let understood = unread.turns.iter().map(|due| Understood {
+            maker: Maker::Model,
+            statements: read(due).into_iter().map(as_model).collect(),
+            ..understood(due)
+        });
+        Effect::Learn(Box::new(Noted { from: unread.from, to, understood: understood.collect(), more: unread.more }))
+    };
+    let finish = async |effect: Effect| {
+        store.jobs().enqueue(&talk.scope, talk.session, JobKind::LEARN).await.expect("asked for");
+        let claim = store.jobs().claim(Timestamp::now(), SignedDuration::from_mins(5)).await.expect("a claim");
+        store.jobs().finish(&claim.expect("a job"), effect).await.expect("it ends")
+    };
+    assert_eq!(finish(noted(&first, 1)).await, Finished::Again);
+    assert_eq!(talk.active().await, ["location: Lisbon", "name: Ann"], "the same message counts once");
+    assert_eq!(finish(noted(&first, 1)).await, Finished::Changed, "it was read already");
+    let rest = unread(9).await.expect("the session is there");
+    assert_eq!((rest.from, rest.turns.len(), rest.more), (1, 1, false), "one is being answered");
+    assert_eq!(finish(noted(&rest, 2)).await, Finished::Done);
+    let without = store.turn(&talk.scope, turn).await.expect("a look").is_some();
+    assert!(without && unread(9).await.expect("the session is there").turns.is_empty());
+    store.facts().facts_again(Some(&talk.scope)).await.expect("asked for");
+    assert_eq!(unread(9).await.expect("the session is there").from, 0);
 }

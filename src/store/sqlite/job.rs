@@ -11,7 +11,7 @@ use super::connect::meaning;
 use super::session::{self, cursor, execute, rows_max};
 use super::topics::tell::{self, Written};
 use super::writer::Notes;
-use super::{Sqlite, consolidate, episode, ledger};
+use super::{Sqlite, consolidate, episode, facts, ledger};
 use crate::clock::from_micros;
 use crate::id::{JobId, SessionId};
 use crate::job::{ATTEMPTS_MAX, Job, JobKind, JobState};
@@ -152,7 +152,7 @@ fn held(db: &Connection, claim: &Claim) -> Result<Option<i64>, StoreError> {
     found.map_err(|error| meaning(&error))
 }
 
-fn finish(db: &Connection, claim: &Claim, effect: Effect, due: Due) -> Result<Finished, StoreError> {
+fn finish(db: &Connection, claim: &Claim, effect: Effect, due: Due, now: Timestamp) -> Result<Finished, StoreError> {
     let Some(session_key) = held(db, claim)? else { return Ok(Finished::Lost) };
     let more = match effect {
         Effect::Nothing => false,
@@ -164,6 +164,13 @@ fn finish(db: &Connection, claim: &Claim, effect: Effect, due: Due) -> Result<Fi
                 return Ok(Finished::Changed);
             }
         },
+        Effect::Learn(noted) => {
+            if !facts::note(db, session_key, &noted, now)? {
+                wait_again(db, claim.key)?;
+                return Ok(Finished::Changed);
+            }
+            noted.more
+        }
         Effect::Consolidate(done) => {
             if !consolidate::apply(db, session_key, &claim.scope, claim.job.session, &done)? {
                 wait_again(db, claim.key)?;
@@ -286,8 +293,8 @@ impl Jobs for Sqlite {
     }
 
     fn finish(&self, claim: &Claim, effect: Effect) -> StoreFuture<'_, Finished> {
-        let (claim, due) = (claim.clone(), self.due);
-        self.write(move |db| finish(db, &claim, effect, due))
+        let (claim, due, clock) = (claim.clone(), self.due, Arc::clone(&self.clock));
+        self.write(move |db| finish(db, &claim, effect, due, clock.now()))
     }
 
     fn fail(&self, claim: &Claim, error: &str, next_try: Option<Timestamp>) -> StoreFuture<'_, Finished> {

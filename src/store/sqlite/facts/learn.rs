@@ -14,7 +14,7 @@ use crate::scope::Scope;
 use crate::store::sqlite::connect::meaning;
 use crate::store::sqlite::recall::SHOWN;
 use crate::store::sqlite::session::execute;
-use crate::store::{Cause, FACTS_MAX, Learned, StoreError, Understood};
+use crate::store::{Cause, FACTS_MAX, Learned, Noted, StoreError, Understood};
 
 /// Why something is not learned when a user has too many facts.
 const TOO_MANY: &str = "too_many";
@@ -39,6 +39,20 @@ pub(super) fn learn(db: &Connection, understood: &[Understood], now: Timestamp) 
         learned.changes.extend(changes.into_iter().map(|change| (scope.clone(), change)));
     }
     Ok(learned)
+}
+
+/// Takes what a memory model noted in a session, if the session is as far as it was. Answers whether it is.
+pub(in crate::store::sqlite) fn note(
+    db: &Connection,
+    session_key: i64,
+    noted: &Noted,
+    now: Timestamp,
+) -> Result<bool, StoreError> {
+    let sql = "UPDATE session SET understood = ?3 WHERE key = ?1 AND understood = ?2";
+    if execute(db, sql, params![session_key, noted.from, noted.to])? == 0 {
+        return Ok(false);
+    }
+    learn(db, &noted.understood, now).map(|_| true)
 }
 
 struct Found {
@@ -217,6 +231,8 @@ pub(super) fn again(db: &Connection, scope: Option<&Scope>) -> Result<u64, Store
          WHERE (?1 IS NULL OR (tenant = ?1 AND user = ?2)) AND turn.role = 'user' AND {SHOWN} ORDER BY turn.key"
     );
     execute(db, &sql, params![tenant, user])?;
+    let sql = "UPDATE session SET understood = 0 WHERE ?1 IS NULL OR (tenant = ?1 AND user = ?2)";
+    execute(db, sql, params![tenant, user])?;
     db.query_row("SELECT count(*) FROM fact_todo", [], |row| row.get(0)).map_err(|error| meaning(&error))
 }
 

@@ -7,7 +7,7 @@ mod row;
 mod settle;
 mod undo;
 
-pub(super) use learn::forget;
+pub(super) use learn::{forget, note};
 #[cfg(test)]
 pub(super) use read::{BY_MESSAGE, BY_SESSION, HELD, SOME_OUTDATED, outdated_sql};
 
@@ -22,7 +22,7 @@ use crate::id::{FactId, MessageId, SessionId, UndoId};
 use crate::scope::Scope;
 use crate::store::{
     DueFacts, FactCounts, FactHistory, Facts, Known, Learned, Outdated, Page, StoreFuture, Understood, Undo, Undone,
-    WhichFacts,
+    Unread, WhichFacts,
 };
 
 impl Facts for Sqlite {
@@ -33,6 +33,11 @@ impl Facts for Sqlite {
     fn learn(&self, understood: Vec<Understood>) -> StoreFuture<'_, Learned> {
         let clock = Arc::clone(&self.clock);
         self.write(move |db| learn::learn(db, &understood, clock.now()))
+    }
+
+    fn unread(&self, scope: &Scope, session: SessionId, limit: usize) -> StoreFuture<'_, Option<Unread>> {
+        let scope = scope.clone();
+        self.read(move |db| read::unread(db, &scope, session, limit))
     }
 
     fn say(&self, scope: &Scope, statements: Vec<Statement>) -> StoreFuture<'_, Vec<Change>> {

@@ -11,10 +11,12 @@ use crate::id::{FactId, MessageId, SessionId, UndoId};
 use crate::scope::Scope;
 use crate::store::recall::Stamp;
 use crate::store::sqlite::connect::meaning;
+use crate::store::sqlite::recall::SHOWN;
 use crate::store::sqlite::row::{COLUMNS, NEXT, TurnRow};
-use crate::store::sqlite::session::{cursor, rows_max};
+use crate::store::sqlite::session::{self, cursor, rows_max};
 use crate::store::{
-    Cause, DueFacts, FactCounts, FactEvent, FactHistory, Known, Outdated, Page, QUOTES_LAST, StoreError, WhichFacts,
+    Cause, DueFacts, FactCounts, FactEvent, FactHistory, Known, Outdated, Page, QUOTES_LAST, StoreError, Unread,
+    WhichFacts,
 };
 
 /// How many answers before a turn are told with it.
@@ -50,6 +52,36 @@ fn read_due(db: &Connection, row: &Row<'_>) -> Result<Option<DueFacts>, StoreErr
     let Ok(turn) = turn.turn(db, session) else { return Ok(None) };
     let before = answers_before(db, session, session_key, turn.number)?;
     Ok(Some(DueFacts { scope, turn, stamp, before }))
+}
+
+/// Turns that no memory model has read. Damaged ones are passed over.
+pub(super) fn unread(
+    db: &Connection,
+    scope: &Scope,
+    id: SessionId,
+    limit: usize,
+) -> Result<Option<Unread>, StoreError> {
+    let Some((key, _)) = session::find(db, scope, id)? else { return Ok(None) };
+    let sql = "SELECT understood FROM session WHERE key = ?1";
+    let from: u64 = db.query_row(sql, [key], |row| row.get(0)).map_err(|error| meaning(&error))?;
+    let sql = format!(
+        "SELECT {COLUMNS}, session.id, tenant, user, session.key FROM session CROSS JOIN turn ON turn.session = session.key
+         WHERE session.key = ?1 AND turn.number > ?2 AND turn.role = 'user' AND {SHOWN}
+           AND turn.number < coalesce((SELECT min(number) FROM turn AS open WHERE open.session = ?1
+                                         AND open.number > ?2 AND open.status = 'pending'), ?3)
+         ORDER BY turn.number LIMIT ?4"
+    );
+    let mut statement = db.prepare_cached(&sql).map_err(|error| meaning(&error))?;
+    let values = params![key, from, i64::MAX, rows_max(limit.saturating_add(1))];
+    let mut rows = statement.query(values).map_err(|error| meaning(&error))?;
+    let (mut turns, mut read) = (Vec::new(), 0);
+    while let Some(row) = rows.next().map_err(|error| meaning(&error))? {
+        read += 1;
+        if read <= limit {
+            turns.extend(read_due(db, row)?);
+        }
+    }
+    Ok(Some(Unread { from, turns, more: read > limit }))
 }
 
 /// What the model said before a turn, newest last.
