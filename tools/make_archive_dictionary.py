@@ -12,7 +12,7 @@ First the words: those that save most get a code of one byte, the others of two.
 texts in that code. `words.rs` reads and writes the code; `run` here has to cut text as it does there.
 
 What was released never changes: blocks name it by its number and cannot be read without it. A better one gets the next
-number and a line in src/store/archive/dictionary.rs. (Number 1 had no words: this script as of 2026-06 made it.)
+number and a line in src/store/archive/dictionary.rs. Number 1 had no words; the version of this script that came with it made it.
 """
 import argparse
 import json
@@ -140,7 +140,7 @@ def ends(counted, count):
         for length in range(2, min(6, len(text) + 1)):
             for piece in {text[:length], text[-length:]}:
                 found[piece] += min(times, 3)
-    return [piece for piece, _ in found.most_common(count)]
+    return sorted(found, key=lambda piece: (-found[piece], piece))[:count]
 
 
 def choose_words(counted):

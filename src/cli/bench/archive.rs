@@ -216,10 +216,10 @@ fn rows(count: usize, measured: &Measured) -> Vec<Row> {
     let nothing = || promise(0, "", "");
     let thorough = Row {
         measured: format!("{:.0} ({} to write)", measured.thorough_bytes, micros(measured.thorough_writing)),
-        ..bytes("bytes, level 19", measured.thorough_bytes)
+        ..bytes("bytes, thorough", measured.thorough_bytes)
     };
     vec![
-        bytes("bytes, level 3", ours.bytes),
+        bytes("bytes, quick", ours.bytes),
         thorough,
         speed("speed, both ways", ours.both(), theirs.both(), promise(count, "4 ×", "6 ×")),
         speed("speed, packing", ours.writing, theirs.writing, nothing()),

@@ -11,11 +11,12 @@
 //! | the rest | the frame, in the dictionary's words and compressed by zstd |
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 
 use xxhash_rust::xxh3::xxh3_64;
 use zstd::zstd_safe::{CCtx, CParameter, DCtx, compress_bound, get_error_name};
 
-use super::dictionary::{Dictionary, find, newest};
+use super::dictionary::{Dictionary, find, fitting};
 use super::{Archived, frame};
 
 /// Most bytes that the turns of a block may have together. A block that claims more is not opened.
@@ -34,21 +35,11 @@ const HEAD_BYTES_MAX: usize = SUM.end + 20;
 /// How much time a block is worth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Level {
-    /// When somebody may be waiting: zstd's level 1.
+    /// When somebody may be waiting: zstd's level 1, or 3 for what our words do not fit.
     #[default]
     Quick,
     /// When nobody is: zstd's level 19, many times slower to write and as fast to read.
     Thorough,
-}
-
-impl Level {
-    fn parameters(self) -> &'static [CParameter] {
-        match self {
-            // In words, four or five bytes are two words: more often than not too little to refer to, and costly to look for.
-            Self::Quick => &[CParameter::CompressionLevel(1), CParameter::MinMatch(6)],
-            Self::Thorough => &[CParameter::CompressionLevel(19)],
-        }
-    }
 }
 
 /// Why a block cannot be read or written.
@@ -79,7 +70,7 @@ pub fn pack(turns: &[Archived], level: Level) -> Result<Vec<u8>, BlockError> {
     if turns.windows(2).all(|pair| pair[0].number < pair[1].number) {
         return seal(&frame::write(turns), level);
     }
-    let by_number: std::collections::BTreeMap<u64, &Archived> = turns.iter().map(|turn| (turn.number, turn)).collect();
+    let by_number: BTreeMap<u64, &Archived> = turns.iter().map(|turn| (turn.number, turn)).collect();
     let ordered: Vec<Archived> = by_number.into_values().cloned().collect();
     seal(&frame::write(&ordered), level)
 }
@@ -125,8 +116,7 @@ fn seal(content: &[u8], level: Level) -> Result<Vec<u8>, BlockError> {
     if content.len() > CONTENT_BYTES_MAX {
         return Err(BlockError::TooLarge(content.len() as u64));
     }
-    let dictionary = newest();
-    let coded = dictionary.encode(content);
+    let (dictionary, coded) = fitting(content);
     let mut block = Vec::with_capacity(HEAD_BYTES_MAX + compress_bound(coded.len()));
     block.extend_from_slice(&MAGIC);
     block.push(VERSION);
@@ -134,7 +124,7 @@ fn seal(content: &[u8], level: Level) -> Result<Vec<u8>, BlockError> {
     block.extend_from_slice(&xxh3_64(content).to_le_bytes());
     frame::put(&mut block, dictionary.id);
     frame::put(&mut block, content.len() as u64);
-    compress(&coded, level, &mut block)?;
+    compress(&coded, dictionary, level, &mut block)?;
     let seal = xxh3_64(&block[SEAL.end..]);
     block[SEAL].copy_from_slice(&seal.to_le_bytes());
     block.shrink_to_fit();
@@ -187,31 +177,35 @@ fn number(block: &[u8], at: std::ops::Range<usize>) -> Result<u64, BlockError> {
 }
 
 thread_local! {
-    // Making a context costs more than a small block does.
-    static COMPRESSOR: RefCell<CCtx<'static>> = RefCell::new(compressor(Level::Quick));
+    // Making a context costs more than a small block does. One for each dictionary, because it keeps that unfolded.
+    static COMPRESSORS: RefCell<BTreeMap<u64, CCtx<'static>>> = const { RefCell::new(BTreeMap::new()) };
     static DECOMPRESSOR: RefCell<DCtx<'static>> = RefCell::new(DCtx::create());
 }
 
-/// What writes with the newest dictionary.
-fn compressor(level: Level) -> CCtx<'static> {
+const THOROUGH: &[CParameter] = &[CParameter::CompressionLevel(19)];
+
+fn compressor(dictionary: &Dictionary, parameters: &[CParameter]) -> CCtx<'static> {
     let mut context = CCtx::create();
     // The head says all of it, so that the payload need not.
     let silent = [CParameter::DictIdFlag(false), CParameter::ChecksumFlag(false), CParameter::ContentSizeFlag(false)];
-    for parameter in silent.iter().chain(level.parameters()) {
+    for parameter in silent.iter().chain(parameters) {
         context.set_parameter(*parameter).expect("parameters of a new context can be set");
     }
-    context.load_dictionary(newest().text).expect("a new context takes a dictionary");
+    context.load_dictionary(dictionary.text).expect("a new context takes a dictionary");
     context
 }
 
 /// Appends the coded frame to the block, compressed.
-fn compress(coded: &[u8], level: Level, block: &mut Vec<u8>) -> Result<(), BlockError> {
+fn compress(coded: &[u8], dictionary: &Dictionary, level: Level, block: &mut Vec<u8>) -> Result<(), BlockError> {
     let start = block.len();
     block.resize(start + compress_bound(coded.len()), 0);
+    let mut write = |context: &mut CCtx<'static>| context.compress2(&mut block[start..], coded);
     let written = match level {
-        Level::Quick => COMPRESSOR.with_borrow_mut(|context| context.compress2(&mut block[start..], coded)),
+        Level::Quick => COMPRESSORS.with_borrow_mut(|kept| {
+            write(kept.entry(dictionary.id).or_insert_with(|| compressor(dictionary, dictionary.quick)))
+        }),
         // Its tables are large and seldom needed, so they are not kept.
-        Level::Thorough => compressor(level).compress2(&mut block[start..], coded),
+        Level::Thorough => write(&mut compressor(dictionary, THOROUGH)),
     };
     block.truncate(start + written.map_err(failed)?);
     Ok(())

@@ -1,12 +1,13 @@
 //! Dictionaries: words and text that every block may refer to, so that a small block need not say them again.
 //!
 //! A block names its dictionary by number. One that was released is kept for ever, unchanged; a better one is added at
-//! the end, and new blocks are written with that. `tools/make_archive_dictionary.py` makes them.
+//! the end, and new blocks are written with that, unless its words do not fit. `tools/make_archive_dictionary.py` makes them.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use zstd::dict::DecoderDictionary;
+use zstd::zstd_safe::CParameter;
 
 use super::words::{CODED_BYTES_MAX, Words};
 
@@ -15,6 +16,8 @@ pub(super) struct Dictionary {
     pub(super) id: u64,
     /// What zstd may refer to.
     pub(super) text: &'static [u8],
+    /// What zstd is told when somebody may be waiting.
+    pub(super) quick: &'static [CParameter],
     /// What it is written in before that. The first had none.
     words: Option<LazyLock<Words>>,
     decoder: LazyLock<DecoderDictionary<'static>>,
@@ -22,10 +25,11 @@ pub(super) struct Dictionary {
 
 /// Makes an entry of [`ALL`]: a number, and the files that are meant by it for ever.
 macro_rules! dictionary {
-    ($id:literal, $words:expr, $file:literal) => {
+    ($id:literal, $file:literal, $quick:expr, $words:expr) => {
         Dictionary {
             id: $id,
             text: include_bytes!($file),
+            quick: $quick,
             words: $words,
             decoder: LazyLock::new(|| DecoderDictionary::copy(include_bytes!($file))),
         }
@@ -41,13 +45,22 @@ macro_rules! words {
 
 /// All dictionaries there ever were, the newest last.
 static ALL: [Dictionary; 2] = [
-    dictionary!(1, None, "../../../assets/archive-1.dict"),
-    dictionary!(2, words!("../../../assets/archive-2.words"), "../../../assets/archive-2.dict"),
+    dictionary!(1, "../../../assets/archive-1.dict", &[CParameter::CompressionLevel(3)], None),
+    dictionary!(
+        2,
+        "../../../assets/archive-2.dict",
+        // Five bytes are two or three words: too few to be worth referring to, and costly to look for.
+        &[CParameter::CompressionLevel(1), CParameter::MinMatch(6)],
+        words!("../../../assets/archive-2.words")
+    ),
 ];
 
-/// What new blocks are written with.
-pub(super) fn newest() -> &'static Dictionary {
-    &ALL[ALL.len() - 1]
+/// What a frame is written with, and as what: in words, unless it is in another script or no language at all.
+pub(super) fn fitting(content: &[u8]) -> (&'static Dictionary, Cow<'_, [u8]>) {
+    let [plain, newest] = &ALL;
+    let coded = newest.encode(content);
+    let fits = 5 * coded.len() <= 4 * content.len();
+    if fits { (newest, coded) } else { (plain, Cow::Borrowed(content)) }
 }
 
 /// The dictionary of a number.
@@ -57,7 +70,7 @@ pub(super) fn find(id: u64) -> Option<&'static Dictionary> {
 
 impl Dictionary {
     /// A frame as it is given to zstd.
-    pub(super) fn encode<'a>(&self, content: &'a [u8]) -> Cow<'a, [u8]> {
+    fn encode<'a>(&self, content: &'a [u8]) -> Cow<'a, [u8]> {
         match &self.words {
             Some(words) => Cow::Owned(words.encode(content)),
             None => Cow::Borrowed(content),
@@ -93,20 +106,29 @@ mod tests {
         let sum = |bytes: &[u8]| xxh3_64(bytes);
         let released = [
             (1, sum(include_bytes!("../../../assets/archive-1.dict")), 2_364_898_241_943_007_607),
-            (2, sum(include_bytes!("../../../assets/archive-2.words")), 0),
-            (2, sum(include_bytes!("../../../assets/archive-2.dict")), 0),
+            (2, sum(include_bytes!("../../../assets/archive-2.words")), 423_289_426_570_462_106),
+            (2, sum(include_bytes!("../../../assets/archive-2.dict")), 4_163_130_938_395_649_927),
         ];
         for (id, found, expected) in released {
             assert_eq!(found, expected, "dictionary {id}");
             assert!(find(id).is_some());
         }
-        assert_eq!(released.last().map(|last| last.0), Some(newest().id));
+        assert_eq!(released.last().map(|last| last.0), ALL.last().map(|newest| newest.id));
     }
 
     #[test]
     fn numbers_are_given_once_and_zero_to_none() {
         assert!(ALL.windows(2).all(|pair| pair[0].id < pair[1].id));
         assert!(find(0).is_none());
-        assert_eq!(newest().id, 2);
+    }
+
+    #[test]
+    fn words_are_used_where_they_fit() {
+        let check = |text: &str, expected: u64| assert_eq!(fitting(text.as_bytes()).0.id, expected, "{text}");
+        check("I think that we should go there next week.", 2);
+        check("Ik denk dat we daar volgende week naartoe gaan.", 2);
+        check("Мне кажется, что нам надо поехать туда.", 1);
+        check("我觉得我们下周应该去那里。", 1);
+        check("iVBORw0KGgoAAAANSUhEUgAAAAUAAAAFCAYAAACNbyblAAAAHElEQVQI12P4", 1);
     }
 }

@@ -21,8 +21,8 @@ pub(super) const CODED_BYTES_MAX: usize = 3;
 /// Codes have one byte or two.
 const CODE_BYTES_MAX: usize = 2;
 
-/// Places of the table, several times as many as there are words.
-const PLACES: usize = 1 << 16;
+/// Places of the table, eight times as many as there are words: looking at a second one costs more than the memory.
+const PLACES: usize = 1 << 17;
 /// Kinds of beginnings that are told apart.
 const BEGINNINGS: usize = 1 << 15;
 /// Of how many bytes a beginning is.
@@ -66,7 +66,7 @@ impl Words {
             codes: Vec::new(),
             one_byte: usize::from(*one_byte),
             count: 0,
-            places: Box::new([EMPTY; PLACES]),
+            places: vec![EMPTY; PLACES].into_boxed_slice().try_into().expect("as many as were asked for"),
             beginnings: vec![0; BEGINNINGS],
         };
         while let Some((length, after)) = rest.split_first() {
@@ -139,18 +139,18 @@ impl Words {
         coded
     }
 
-    /// The longest word that these bytes begin with, and how many of them it is: all of them, as a rule.
+    /// The longest word that these bytes begin with, and how many of them it is: all of them, as a rule. There is none only if
+    /// the first is beyond ASCII.
     fn longest(&self, seen: u128, bytes: usize) -> Option<(Code, usize)> {
-        let key = Key::of(seen, bytes);
-        let number = usize::from(self.places[key.place()]);
-        match self.keys.get(number) {
-            Some(found) if *found == key => Some((self.codes[number], bytes)),
-            _ => self.search(seen, bytes),
+        match self.find(Key::of(seen, bytes)) {
+            Some(code) => Some((code, bytes)),
+            None => self.shorter(seen, bytes),
         }
     }
 
-    fn search(&self, seen: u128, bytes: usize) -> Option<(Code, usize)> {
-        let mut lengths = self.beginnings[beginning(seen)] & (u16::MAX >> (WORD_BYTES_MAX - bytes));
+    /// The longest word that is shorter than these bytes.
+    fn shorter(&self, seen: u128, bytes: usize) -> Option<(Code, usize)> {
+        let mut lengths = self.beginnings[beginning(seen)] & (u16::MAX >> (WORD_BYTES_MAX + 1 - bytes));
         while lengths > 0 {
             let length = lengths.ilog2() as usize;
             if let Some(code) = self.find(Key::of(seen, length)) {
@@ -186,9 +186,7 @@ impl Words {
         let (mut at, mut end) = (0, 0);
         while let Some(&code) = coded.get(at) {
             if code == ESCAPE {
-                let length = usize::from(*coded.get(at + 1)?);
-                let themselves = coded.get(at + 2..at + 2 + length)?;
-                text.get_mut(end..end + length)?.copy_from_slice(themselves);
+                let length = copy_themselves(&coded[at..], text.get_mut(end..)?)?;
                 end += length;
                 at += 2 + length;
                 continue;
@@ -222,6 +220,13 @@ fn put_themselves(text: &[u8], coded: &mut [u8]) -> usize {
     coded[..2].copy_from_slice(&[ESCAPE, length as u8]);
     coded[2..2 + length].copy_from_slice(&text[..length]);
     length
+}
+
+/// Reads them back.
+fn copy_themselves(coded: &[u8], text: &mut [u8]) -> Option<usize> {
+    let length = usize::from(*coded.get(1)?);
+    text.get_mut(..length)?.copy_from_slice(coded.get(2..2 + length)?);
+    Some(length)
 }
 
 impl Key {
@@ -408,7 +413,7 @@ mod tests {
         }
         let two_byte = 256 * (usize::from(ESCAPE) - FIRST_CODE - words.one_byte);
         assert!(words.count <= words.one_byte + two_byte);
-        assert!(words.keys.len() < PLACES / 2, "a table that is half full is slow");
+        assert!(words.keys.len() < PLACES / 4, "a full table is slow");
     }
 
     /// What [`stretches`] does all at once, one byte after the other.
