@@ -151,5 +151,6 @@ pub(super) fn is_users_own(message: &Message, scope: &Scope) -> bool {
 }
 
 fn shorten(quote: &mut String) {
-    quote.truncate(quote.floor_char_boundary(QUOTE_BYTES_MAX));
+    let end = (0..=QUOTE_BYTES_MAX.min(quote.len())).rev().find(|at| quote.is_char_boundary(*at));
+    quote.truncate(end.unwrap_or_default());
 }

@@ -315,7 +315,7 @@ fn card(bytes: &[u8], start: usize) -> Option<usize> {
     let (digits, end) = run(bytes, start, 19, |byte| byte.is_ascii_digit());
     let closed = bytes.get(end).is_none_or(|byte| !byte.is_ascii_alphanumeric());
     let sum: u32 = digits.iter().rev().enumerate().map(|(place, byte)| luhn(u32::from(byte - b'0'), place)).sum();
-    (13..=19).contains(&digits.len()).then_some(end).filter(|_| closed && sum % 10 == 0 && digits[0] != b'0')
+    (13..=19).contains(&digits.len()).then_some(end).filter(|_| closed && sum.is_multiple_of(10) && digits[0] != b'0')
 }
 
 fn luhn(digit: u32, place: usize) -> u32 {

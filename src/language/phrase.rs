@@ -88,17 +88,16 @@ fn ends<W: AsRef<str>>(parts: &[Part], words: &[W], at: usize, found: &mut Vec<u
 
 impl Part {
     /// Where the words behind this part may begin.
-    fn steps<W: AsRef<str>>(&self, words: &[W], at: usize) -> std::ops::RangeInclusive<usize> {
+    fn steps<W: AsRef<str>>(&self, words: &[W], at: usize) -> std::ops::Range<usize> {
         let taken = |forms: &[Form]| words.get(at).is_some_and(|word| forms.iter().any(|form| form.is(word.as_ref())));
-        let nowhere = 1..=0;
         match self {
-            Part::One(forms) if taken(forms) => at + 1..=at + 1,
-            Part::Maybe(forms) if taken(forms) => at..=at + 1,
-            Part::Maybe(_) => at..=at,
-            Part::Gap => at..=words.len().min(at + GAP_WORDS_MAX),
-            Part::Start if at == 0 => at..=at,
-            Part::End if at == words.len() => at..=at,
-            Part::One(_) | Part::Start | Part::End => nowhere,
+            Part::One(forms) if taken(forms) => at + 1..at + 2,
+            Part::Maybe(forms) if taken(forms) => at..at + 2,
+            Part::Maybe(_) => at..at + 1,
+            Part::Gap => at..words.len().min(at + GAP_WORDS_MAX) + 1,
+            Part::Start if at == 0 => at..at + 1,
+            Part::End if at == words.len() => at..at + 1,
+            Part::One(_) | Part::Start | Part::End => at..at,
         }
     }
 }

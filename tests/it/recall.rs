@@ -68,7 +68,19 @@ async fn memory_crosses_the_sessions_of_one_user() {
     let reminder = &told["data"][0];
     assert_eq!(
         keys(reminder),
-        ["message_id", "turn_id", "session_id", "role", "name", "text", "excerpt", "note", "said_at", "score", "reason"]
+        [
+            "message_id",
+            "turn_id",
+            "session_id",
+            "role",
+            "name",
+            "text",
+            "excerpt",
+            "note",
+            "said_at",
+            "score",
+            "reason"
+        ]
     );
     assert_eq!((&reminder["session_id"], &reminder["role"]), (&json!(SESSION), &json!("user")));
     assert_eq!((&reminder["reason"], &reminder["excerpt"]), (&json!("hit"), &json!(false)));

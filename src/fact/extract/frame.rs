@@ -91,6 +91,9 @@ fn begins_clause(view: &View<'_>, at: usize) -> bool {
     at.checked_sub(1).is_none_or(|before| after(&view.words[before]))
 }
 
+/// What a lead tells about what follows it.
+type Mark = Option<fn(&mut Frame)>;
+
 /// The frame if all words from `start` to `at` are known to lead in a statement.
 fn led(view: &View<'_>, start: usize, at: usize) -> Option<Frame> {
     let table = view.table;
@@ -101,7 +104,7 @@ fn led(view: &View<'_>, start: usize, at: usize) -> Option<Frame> {
             next += 1;
             continue;
         }
-        let leads: [(&Phrases, Option<fn(&mut Frame)>); 6] = [
+        let leads: [(&Phrases, Mark); 6] = [
             (&table.lead, None),
             (&table.greet, Some(|frame| frame.greets = true)),
             (&table.hedge, Some(|frame| frame.hedges = true)),

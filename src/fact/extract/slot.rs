@@ -253,9 +253,7 @@ impl View<'_> {
         let lists = ["diet", "nation", "status", "tongue", "medical", "animal"];
         let word = self.word(at);
         let alone = |list: &&str| self.table.list(list).is_some_and(|list| list.end_at(&self.words, at).is_some());
-        self.table.jobs.contains(word)
-            || self.table.relations.contains_key(word)
-            || lists.iter().any(|list| alone(list))
+        self.table.jobs.contains(word) || self.table.relations.contains_key(word) || lists.iter().any(alone)
     }
 
     fn place(&self, at: usize, limit: usize) -> Option<Read> {
