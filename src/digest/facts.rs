@@ -1,7 +1,8 @@
 //! Facts learned from what users said: heard, weighed, and handed to the store, which lets facts follow.
 //!
-//! Only a user's own words are heard, as the client said them: no injected memory, no system prompt, no tool, no model. Whoever
-//! understands them, patterns or a model, enters by [`Memory::weighed`]: the same admission, the same reconciling.
+//! Only a user's own words are heard, as the client said them: no injected memory, no system prompt, no tool, no
+//! model. Whoever understands them, patterns or a model, enters by [`Memory::weighed`]: the same admission, the same
+//! reconciling.
 
 use std::collections::BTreeMap;
 
@@ -41,7 +42,8 @@ impl Memory {
         Ok(())
     }
 
-    /// Learns from a part of what was said. To be called again until there is nothing; answers how many turns there were.
+    /// Learns from a part of what was said. To be called again until there is nothing; answers how many turns there
+    /// were.
     pub async fn learn_facts(&self) -> Result<usize, StoreError> {
         let due = self.parts.store.facts().fact_todo(TURNS).await?;
         if due.is_empty() {

@@ -1,7 +1,8 @@
-//! Facts that a memory model notes, when a conversation rests: one question for all that was said since it was last asked.
+//! Facts that a memory model notes, when a conversation rests: one question for all that was said since it was last
+//! asked.
 //!
-//! What it notes is a proposal as the patterns' are, and enters at the same place. A quote that is in no message, a category
-//! that does not exist or an order in disguise is refused there, whoever proposes it.
+//! What it notes is a proposal as the patterns' are, and enters at the same place. A quote that is in no message, a
+//! category that does not exist or an order in disguise is refused there, whoever proposes it.
 
 use std::collections::BTreeSet;
 

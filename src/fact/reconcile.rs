@@ -2,8 +2,8 @@
 
 use super::{Change, Fact, Status, Version, What};
 
-/// The changes that make what is held equal to a timeline, those that end a fact first: at no time are two facts active for
-/// one key. `held` are all facts that are kept under the timeline's names, whatever their status.
+/// The changes that make what is held equal to a timeline, those that end a fact first: at no time are two facts
+/// active for one key. `held` are all facts that are kept under the timeline's names, whatever their status.
 pub fn reconcile(held: &[Fact], timeline: &[Version]) -> Vec<Change> {
     let known = |fact: &Fact| held.iter().find(|held| held.id == fact.id);
     let mut changes: Vec<Change> =

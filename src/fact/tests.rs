@@ -26,8 +26,8 @@ fn spoken(at: Timestamp) -> String {
     format!("{} {:02}:{:02}", DAYS[(minutes / 1_440) as usize], minutes % 1_440 / 60, minutes % 60)
 }
 
-/// Reads `fri 18:00 state location = Porto 0.9 until sat 10:00`; the last parts may be left out. Acts are `state`, `correct`,
-/// `end`, `hand` (by a person) and `doubtful` (not trusted).
+/// Reads `fri 18:00 state location = Porto 0.9 until sat 10:00`; the last parts may be left out. Acts are `state`,
+/// `correct`, `end`, `hand` (by a person) and `doubtful` (not trusted).
 fn statement(line: &str, ids: &CountedIds) -> Statement {
     let (line, until) = match line.split_once(" until ") {
         Some((line, until)) => (line, until.split_once(' ').map(|(day, hour)| time(day, hour))),

@@ -1,8 +1,8 @@
 //! What is known about the user, beside what was said; and what was said and is no longer so.
 //!
-//! What matters most is told with every question, in an order that does not depend on it; of the rest, what shares a word with
-//! the question. A message or a summary that states what is no longer so says what holds instead, so that an old value
-//! does not come back through the side door.
+//! What matters most is told with every question, in an order that does not depend on it; of the rest, what shares a
+//! word with the question. A message or a summary that states what is no longer so says what holds instead, so that an
+//! old value does not come back through the side door.
 
 use std::collections::HashSet;
 

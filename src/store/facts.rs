@@ -1,8 +1,8 @@
 //! What a store keeps of facts: what was said, what follows from it, what happened to it, and what was undone.
 //!
-//! Statements go in, facts follow: whichever statements come, go, are hidden or undone, the facts of their names are brought
-//! up to date in the same transaction ([`crate::fact::timeline`], [`crate::fact::reconcile`]). So nothing that was read
-//! can be out of date when it is written, and taking something back undoes exactly what followed from it.
+//! Statements go in, facts follow: whichever statements come, go, are hidden or undone, the facts of their names are
+//! brought up to date in the same transaction ([`crate::fact::timeline`], [`crate::fact::reconcile`]). So nothing that
+//! was read can be out of date when it is written, and taking something back undoes exactly what followed from it.
 
 use jiff::Timestamp;
 
@@ -24,12 +24,12 @@ pub trait Facts: Send + Sync {
     /// Turns of any scope whose words are to be understood, or to be left out, oldest first.
     fn fact_todo(&self, limit: usize) -> StoreFuture<'_, Vec<DueFacts>>;
 
-    /// Takes what somebody understood of turns in place of what they understood before; doing so twice is doing it once. A
-    /// turn that changed meanwhile is passed over and stays on the list.
+    /// Takes what somebody understood of turns in place of what they understood before; doing so twice is doing it
+    /// once. A turn that changed meanwhile is passed over and stays on the list.
     fn learn(&self, understood: Vec<Understood>) -> StoreFuture<'_, Learned>;
 
-    /// Turns of a session that no memory model has read yet, oldest first, up to the first that is being answered. `None`
-    /// when there is no such session.
+    /// Turns of a session that no memory model has read yet, oldest first, up to the first that is being answered.
+    /// `None` when there is no such session.
     fn unread(&self, scope: &Scope, session: SessionId, limit: usize) -> StoreFuture<'_, Option<Unread>>;
 
     /// Adds what a person writes down by hand.

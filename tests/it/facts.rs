@@ -48,8 +48,8 @@ pub(crate) fn last_shown(house: &House) -> String {
     prompt.messages.last().and_then(|last| last["content"].as_str()).expect("a text").to_owned()
 }
 
-/// Each line of the conversation is said by the user; the facts that hold afterwards are expected, and after `was:` those that
-/// were superseded, retracted or are not sure enough.
+/// Each line of the conversation is said by the user; the facts that hold afterwards are expected, and after `was:`
+/// those that were superseded, retracted or are not sure enough.
 async fn check(conversation: &str, expected: &str) {
     let house = House::open();
     for line in conversation.lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -312,8 +312,8 @@ const ASKED: [&str; 6] = [
     "Can you explain how tides work?",
 ];
 
-/// E's example: a hundred turns come to about fifteen facts and five episodes; the name is answered from the profile, and
-/// what was discussed about databases from the past.
+/// E's example: a hundred turns come to about fifteen facts and five episodes; the name is answered from the profile,
+/// and what was discussed about databases from the past.
 #[tokio::test]
 async fn e_a_hundred_turns() {
     let house = House::plan().model(Arc::new(Builtin)).open();

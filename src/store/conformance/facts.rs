@@ -1,7 +1,7 @@
 //! What people say about themselves, what follows from it, and what becomes of that.
 //!
-//! The promises speak a small language: `location = Lisbon` states, `location := Porto` corrects, `location !` ends; several
-//! stand in one message, divided by `;`.
+//! The promises speak a small language: `location = Lisbon` states, `location := Porto` corrects, `location !` ends;
+//! several stand in one message, divided by `;`.
 
 use std::sync::Arc;
 

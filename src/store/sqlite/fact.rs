@@ -1,8 +1,8 @@
 //! What turns mean for facts, in SQL: what happens to that while turns are written and removed.
 //!
-//! **Invariant:** a turn of a user whose words changed, were hidden or shown again is on the list. Whoever writes a turn
-//! calls [`added`] or [`rewritten`]; a trigger sees to those that are hidden or shown. What grows too old leaves its
-//! facts behind.
+//! **Invariant:** a turn of a user whose words changed, were hidden or shown again is on the list. Whoever writes a
+//! turn calls [`added`] or [`rewritten`]; a trigger sees to those that are hidden or shown. What grows too old leaves
+//! its facts behind.
 
 use rusqlite::Connection;
 

@@ -19,8 +19,8 @@ use crate::store::{Cause, FACTS_MAX, Learned, Noted, StoreError, Understood};
 /// Why something is not learned when a user has too many facts.
 const TOO_MANY: &str = "too_many";
 
-/// Takes what was understood of turns. Facts follow when all of it is there: what is only said elsewhere from now on has not
-/// been gone in between.
+/// Takes what was understood of turns. Facts follow when all of it is there: what is only said elsewhere from now on
+/// has not been gone in between.
 pub(super) fn learn(db: &Connection, understood: &[Understood], now: Timestamp) -> Result<Learned, StoreError> {
     let mut learned = Learned::default();
     let mut about: HashMap<&Scope, BTreeSet<Family>> = HashMap::new();
@@ -94,8 +94,8 @@ fn known(db: &Connection, scope: &Scope, turn: TurnId) -> Result<HashMap<FactId,
     Ok(found.into_iter().collect())
 }
 
-/// Puts what was understood in the place of what was understood before. Answers the names that it is about, and how much was
-/// too much.
+/// Puts what was understood in the place of what was understood before. Answers the names that it is about, and how
+/// much was too much.
 fn replace(db: &Connection, one: &Understood, shown: bool) -> Result<(BTreeSet<Family>, u64), StoreError> {
     let known = known(db, &one.scope, one.turn)?;
     let mut families = BTreeSet::new();
@@ -204,8 +204,8 @@ pub(super) fn say(
     settle(db, scope, &families, Because::of(Cause::Person, now))
 }
 
-/// Removes what was said in a session, in all its lives, and the facts that nothing else says. Answers whether there was
-/// anything.
+/// Removes what was said in a session, in all its lives, and the facts that nothing else says. Answers whether there
+/// was anything.
 pub(in crate::store::sqlite) fn forget(
     db: &Connection,
     scope: &Scope,

@@ -1,5 +1,5 @@
-//! Facts in SQL: `row` (statements and facts as rows), `learn` (statements come and go), `settle` (facts follow), `undo` (and
-//! back), `read` (what is kept).
+//! Facts in SQL: `row` (statements and facts as rows), `learn` (statements come and go), `settle` (facts follow),
+//! `undo` (and back), `read` (what is kept).
 
 mod learn;
 mod read;
