@@ -466,7 +466,7 @@ async fn a_model_notes_facts_when_a_conversation_rests() {
     assert_eq!(known(&house).await, ["instrument: cello", "name: Alex"]);
     assert_eq!(server.calls(), 1);
     let stats = house.get("/api/v1/stats").send().await.expect(200);
-    assert_eq!(stats["facts_refused"]["not_said"], 1, "{stats}");
+    assert_eq!(stats["facts_refused"]["instruction_like"], 1, "{stats}");
     house.chat(SESSION, "How do tides work?").await;
     rest(&house).await;
     assert_eq!((known(&house).await.len(), server.calls()), (2, 1), "nobody spoke of themselves");
