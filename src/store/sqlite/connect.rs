@@ -23,6 +23,7 @@ const MIGRATIONS: [&str; 10] = [
     include_str!("schema_5.sql"),
     include_str!("schema_6.sql"),
     include_str!("schema_7.sql"),
+    // A number that nothing came of; numbers are never given anew.
     "",
     include_str!("schema_9.sql"),
     include_str!("schema_10.sql"),
