@@ -53,7 +53,7 @@
 //! | spine | [`worker`], [`turn`], [`digest`], [`lifecycle`], [`review`] |
 //! | desk | [`memory`], [`recall`] |
 //! | store | [`store`] |
-//! | rooms | [`fact`], [`episode`], [`topic`], [`session`] |
+//! | rooms | [`takeout`], [`fact`], [`episode`], [`topic`], [`session`] |
 //! | model | [`model`] |
 //! | ground | [`message`], [`scope`], [`job`], [`clock`], [`id`], [`tokens`], [`language`], [`period`], [`meter`] |
 
@@ -78,6 +78,7 @@ pub mod review;
 pub mod scope;
 pub mod session;
 pub mod store;
+pub mod takeout;
 pub mod tokens;
 pub mod topic;
 pub mod turn;

@@ -15,6 +15,7 @@ mod job;
 mod page;
 mod recall;
 pub mod sqlite;
+mod takeout;
 mod topics;
 mod waiting;
 
@@ -27,6 +28,9 @@ pub use recall::{
     TRACE_BYTES_MAX, Todo,
 };
 pub use sqlite::{Inspection, Sqlite};
+pub use takeout::{
+    Arrival, EpisodesAfter, SessionsAfter, Takeout, TakenIn, TopicsAfter, TurnRecords, TurnsAfter,
+};
 pub use topics::{
     DerivedTopic, KeptTopic, Moment, PlacedTurn, SketchedTopic, TOPICS_PLACED_MAX, TopicMerge, TopicOutline,
     TopicPatch, Topics, WhichTopics,
@@ -174,6 +178,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// Where topics are kept.
     fn topics(&self) -> &dyn Topics;
+
+    /// What is exported and imported.
+    fn takeout(&self) -> &dyn Takeout;
 
     /// Counts what a user has.
     fn stats(&self, scope: &Scope) -> StoreFuture<'_, Stats>;

@@ -13,7 +13,7 @@ use super::check;
 use super::{
     Archive, ChangeMark, Changes, DerivedRow, DueTurn, Episodes, Expired, Expiry, HistoryMatch, Jobs, Kept, Opened,
     Page, PageRequest, RecallCursor, RecallPage, Recent, Revised, Stats, Store, StoreError, StoreFuture,
-    TRACE_BYTES_MAX, Todo, Topics, Trail,
+    TRACE_BYTES_MAX, Takeout, Todo, Topics, Trail,
 };
 use crate::clock::Clock;
 use crate::id::{SessionId, TurnId};
@@ -544,6 +544,10 @@ impl<S: Store> Store for Waiting<S> {
 
     fn topics(&self) -> &dyn Topics {
         self.inner.topics()
+    }
+
+    fn takeout(&self) -> &dyn Takeout {
+        self.inner.takeout()
     }
 
     fn stats(&self, scope: &Scope) -> StoreFuture<'_, Stats> {

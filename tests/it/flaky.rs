@@ -15,7 +15,8 @@ use recalld::store::{
     Trail,
 };
 use recalld::store::{
-    Expired, Expiry, Kept, Opened, Page, PageRequest, Recent, Sqlite, Stats, Store, StoreError, StoreFuture, Topics,
+    Expired, Expiry, Kept, Opened, Page, PageRequest, Recent, Sqlite, Stats, Store, StoreError, StoreFuture, Takeout,
+    Topics,
 };
 
 /// SQLite, or whatever error it was told to fail with.
@@ -205,6 +206,10 @@ impl Store for Flaky {
 
     fn topics(&self) -> &dyn Topics {
         self.inner.topics()
+    }
+
+    fn takeout(&self) -> &dyn Takeout {
+        self.inner.takeout()
     }
 
     fn stats(&self, scope: &Scope) -> StoreFuture<'_, Stats> {

@@ -2,7 +2,8 @@
 //!
 //! Reading order: `schema.sql` and those after it, `connect` (opening a file), `writer` (group commit),
 //! `readers`, `row` (a turn as a row), then the statements: `session`, `turn`, `expire`, `recall`, `job`, `episode`,
-//! `topic` (which turn belongs to which), `topics` (what is kept of them), `archive` (text in blocks). `changes`
+//! `topic` (which turn belongs to which), `topics` (what is kept of them), `archive` (text in blocks),
+//! `takeout` (records for a file and from one). `changes`
 //! tells what the writer touched, `inspect` looks at a file from outside.
 
 mod archive;
@@ -20,6 +21,7 @@ mod recall;
 mod revision;
 mod row;
 mod session;
+mod takeout;
 mod topic;
 mod topics;
 mod trace;
@@ -43,7 +45,8 @@ use self::writer::Writer;
 use super::archive::{Archive, ArchiveSize, Moved, Packed};
 use super::{
     ChangeMark, Changes, DerivedRow, DueTurn, Episodes, Expired, Expiry, HistoryMatch, Jobs, Kept, Opened, Page,
-    PageRequest, RecallCursor, RecallPage, Recent, Revised, Stats, Store, StoreError, StoreFuture, Todo, Topics, Trail,
+    PageRequest, RecallCursor, RecallPage, Recent, Revised, Stats, Store, StoreError, StoreFuture, Takeout, Todo, Topics,
+    Trail,
 };
 use crate::clock::Clock;
 use crate::episode::EpisodeSettings;
@@ -426,6 +429,10 @@ impl Store for Sqlite {
     }
 
     fn topics(&self) -> &dyn Topics {
+        self
+    }
+
+    fn takeout(&self) -> &dyn Takeout {
         self
     }
 

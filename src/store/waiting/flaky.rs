@@ -223,6 +223,10 @@ impl Store for Flaky {
         self.inner.topics()
     }
 
+    fn takeout(&self) -> &dyn Takeout {
+        self.inner.takeout()
+    }
+
     fn stats(&self, scope: &Scope) -> StoreFuture<'_, Stats> {
         self.inner.stats(scope)
     }
