@@ -1,7 +1,12 @@
-//! What a person sees, adds and removes: conversations here, topics in `topics`.
+//! What a person sees, adds and removes: conversations here, topics in `topics`; what they take away in `export` and bring
+//! along in `import`.
 
+mod export;
+mod import;
 mod topics;
 
+pub use export::ExportRequest;
+pub use import::{ImportReport, Importer};
 pub use topics::{FoundTopic, TopicContext, TopicMessage, TopicView};
 
 use jiff::Timestamp;
@@ -65,6 +70,12 @@ pub enum ReviewError {
     /// The question is over the model's limit.
     #[error("the query is too long for the model: {0}")]
     DoesNotFit(#[from] DoesNotFit),
+    /// The line that an export was to go on behind is gone.
+    #[error("what the export was to go on behind is gone; export from the beginning")]
+    CursorGone,
+    /// Whoever took what was handed over has left.
+    #[error("nobody reads any more")]
+    NobodyReads,
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),

@@ -19,7 +19,7 @@ use super::error::ApiError;
 use crate::clock::Clock;
 use crate::config::{Secret, Settings};
 use crate::id::SessionId;
-use crate::scope::{IdError, Scope, Tenant, User};
+use crate::scope::{IdError, Scope, Tenant, User, Whose};
 
 /// The session of a request and of its response.
 pub(super) const SESSION_HEADER: HeaderName = HeaderName::from_static("x-session-id");
@@ -141,10 +141,7 @@ impl App {
         session: Option<SessionId>,
     ) -> Result<Scope, ApiError> {
         let rules = &self.doors.rules;
-        let tenant = match header(headers, &TENANT_HEADER)? {
-            Some(text) => Tenant::parse(text).map_err(|error| invalid("tenant", &error))?,
-            None => Tenant::default(),
-        };
+        let tenant = tenant(headers)?;
         let elsewhere = || Ok(given.filter(|text| !text.trim().is_empty()).map(str::to_owned));
         let named = rules.user(headers, elsewhere, self.clock())?;
         rules.scope(tenant, named, session).ok_or_else(|| {
@@ -156,8 +153,36 @@ impl App {
         })
     }
 
+    /// Whose memory a whole file is about: one user's, or that of all users of the tenant. Nobody but whoever may do
+    /// everything here is asked for all of them, and this is the one place that knows who that is: whoever the guard let in,
+    /// unless they come with a token that says they are one user.
+    pub(super) fn whose(
+        &self,
+        headers: &HeaderMap,
+        given: Option<&str>,
+        session: Option<SessionId>,
+        everyone: bool,
+    ) -> Result<Whose, ApiError> {
+        if !everyone {
+            return self.scope(headers, given, session).map(Whose::One);
+        }
+        if self.doors.rules.token_secret.is_some() && header(headers, &TOKEN_HEADER)?.is_some() {
+            let detail = "a user's token opens that user's memory; leave `everyone` out";
+            return Err(ApiError::new(StatusCode::FORBIDDEN, "not_allowed", "Not allowed", detail));
+        }
+        tenant(headers).map(Whose::Everyone)
+    }
+
     fn clock(&self) -> &dyn Clock {
         &*self.memory.parts.clock
+    }
+}
+
+/// The tenant that a request names.
+fn tenant(headers: &HeaderMap) -> Result<Tenant, ApiError> {
+    match header(headers, &TENANT_HEADER)? {
+        Some(text) => Tenant::parse(text).map_err(|error| invalid("tenant", &error)),
+        None => Ok(Tenant::default()),
     }
 }
 

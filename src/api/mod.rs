@@ -122,6 +122,8 @@ fn doors() -> OpenApiRouter<App> {
         .routes(routes!(rest::topics::messages))
         .routes(routes!(rest::topics::context))
         .routes(routes!(rest::topics::feedback))
+        .routes(routes!(rest::takeout::export))
+        .routes(routes!(rest::takeout::import))
         .routes(routes!(rest::cleanup::run))
         .routes(routes!(rest::stats::show))
         .routes(routes!(openai::chat_completions))

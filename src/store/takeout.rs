@@ -53,6 +53,8 @@ pub struct TopicsAfter {
 /// Which conversations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SessionsAfter {
+    /// This one alone.
+    pub only: Option<SessionId>,
     /// Those after this one.
     pub after: Option<SessionId>,
     /// Those in which something was said or changed since.

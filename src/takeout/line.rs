@@ -104,6 +104,24 @@ pub struct Summary {
     pub checksum: String,
 }
 
+impl Summary {
+    /// Counts a line.
+    pub fn count(&mut self, line: &Line) {
+        self.lines += 1;
+        match line {
+            Line::Header(_) | Line::End(_) => {}
+            Line::Topic(..) => self.topics += 1,
+            Line::Session(..) => self.sessions += 1,
+            Line::Episode(..) => self.episodes += 1,
+            Line::Turn(_, turn) => {
+                self.turns += 1;
+                self.messages += turn.messages.len() as u64;
+            }
+            Line::Damaged(_) => self.damaged += 1,
+        }
+    }
+}
+
 /// Why a line is none.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LineError {

@@ -27,7 +27,7 @@ mod weave;
 
 pub use cursor::{Cursor, Position};
 pub use detect::{SAMPLE_BYTES, detect};
-pub use line::{Header, Line, LineError, Sealed, Summary, VERSION, open, seal};
+pub use line::{Damage, Header, Line, LineError, Sealed, Summary, VERSION, open, seal};
 pub use own::LINE_BYTES_MAX;
 
 use std::io::BufRead;

@@ -8,6 +8,7 @@ pub(super) mod messages;
 pub(super) mod recall;
 pub(super) mod sessions;
 pub(super) mod stats;
+pub(super) mod takeout;
 pub(super) mod topics;
 pub(super) mod turns;
 

@@ -38,7 +38,7 @@ pub(super) fn sessions(
     let Some(after) = key_of_session(db, scope, which.after)? else { return Ok(None) };
     let sql = format!(
         "SELECT {}, history, next_number FROM session WHERE tenant = ?1 AND user = ?2 AND key > ?3
-           AND updated_at >= ?4 AND (?5 OR kind = 'durable') ORDER BY key LIMIT ?6",
+           AND updated_at >= ?4 AND (?5 OR kind = 'durable') AND (?7 IS NULL OR id = ?7) ORDER BY key LIMIT ?6",
         session::COLUMNS
     );
     let read = |row: &Row<'_>| {
@@ -49,7 +49,8 @@ pub(super) fn sessions(
         Ok(SessionRecord { id, kind, created_at, updated_at, last_accessed, ttl, history, next_number, metadata })
     };
     let (tenant, user) = (scope.tenant().as_str(), scope.user().as_str());
-    let values = params![tenant, user, after, micros(which.since), which.live, rows_max(which.limit)];
+    let only = which.only.map(|id| *id.as_uuid().as_bytes());
+    let values = params![tenant, user, after, micros(which.since), which.live, rows_max(which.limit), only];
     all(db, &sql, values, read).map(Some)
 }
 
