@@ -26,6 +26,8 @@ mod completions;
 mod config;
 mod digest;
 mod doctor;
+mod export;
+mod import;
 mod recall;
 mod serve;
 mod sessions;
@@ -101,6 +103,10 @@ enum Command {
     Cleanup,
     /// Summarise what has left the window, now; or everything anew.
     Digest(digest::DigestArgs),
+    /// Write a memory as lines of JSON: of one user, or of all.
+    Export(export::ExportArgs),
+    /// Take in what was exported here or from ChatGPT, Claude, Open WebUI, mem0, LangChain, or a transcript.
+    Import(import::ImportArgs),
     /// Say what is well, what is not, and what to do about it.
     Doctor(doctor::DoctorArgs),
     /// Look at the settings, check them, write a settings file.
@@ -168,6 +174,8 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Topics(args)) => topics::topics(common, args),
         Some(Command::Cleanup) => cleanup::cleanup(common),
         Some(Command::Digest(args)) => digest::digest(common, args),
+        Some(Command::Export(args)) => export::export(common, args),
+        Some(Command::Import(args)) => import::import(common, args),
         Some(Command::Doctor(args)) => doctor::doctor(common, args),
         Some(Command::Config(command)) => config::config(common, command),
         Some(Command::Completions(args)) => completions::completions(args),
