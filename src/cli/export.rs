@@ -70,7 +70,10 @@ pub(super) fn export(common: &Common, args: &ExportArgs) -> anyhow::Result<ExitC
         let (sessions, turns) = (counted(summary.sessions, "conversation"), counted(summary.turns, "turn"));
         output::note(format!("exported {sessions} with {turns}"));
         if summary.damaged > 0 {
-            output::note(format!("error: {} could not be read; `recalld doctor` says more", counted(summary.damaged, "turn")));
+            output::note(format!(
+                "error: {} could not be read; `recalld doctor` says more",
+                counted(summary.damaged, "turn")
+            ));
             return Ok(ExitCode::FAILURE);
         }
         Ok(ExitCode::SUCCESS)
@@ -135,7 +138,9 @@ fn broke_off(reason: &str, tail: &[u8]) -> anyhow::Error {
     });
     let failure = Failure::BrokeOff(reason.to_owned());
     match cursor {
-        Some(cursor) => Advised::new("the export is not whole", format!("go on with --after '{cursor}'"), failure).into(),
+        Some(cursor) => {
+            Advised::new("the export is not whole", format!("go on with --after '{cursor}'"), failure).into()
+        }
         None => failure.into(),
     }
 }

@@ -105,7 +105,7 @@ pub struct TurnRecords {
 pub struct Arrival {
     /// The conversation.
     pub session: SessionRecord,
-    /// Its episodes; taken in with the conversation only, because they are made again from turns that are here.
+    /// Its episodes; those that tell of what is told here already are left out.
     pub episodes: Vec<EpisodeRecord>,
     /// Turns of it.
     pub turns: Vec<TurnRecord>,

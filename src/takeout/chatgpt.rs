@@ -83,7 +83,8 @@ struct Said {
 }
 
 fn said(content: &Value) -> Said {
-    let mut texts: Vec<&str> = ["text", "result", "content"].iter().filter_map(|name| text(content.get(name))).collect();
+    let mut texts: Vec<&str> =
+        ["text", "result", "content"].iter().filter_map(|name| text(content.get(name))).collect();
     let mut parts = Vec::new();
     for part in content.get("parts").and_then(Value::as_array).into_iter().flatten() {
         match part {

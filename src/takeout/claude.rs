@@ -22,16 +22,7 @@ pub(super) fn talk(value: Value) -> Result<Talk, String> {
     for (n, message) in messages.iter().enumerate() {
         let key = text(message.get("uuid")).map_or_else(|| format!("#{n}"), str::to_owned);
         let parent = if told { text(message.get("parent_message_uuid")).map(str::to_owned) } else { last.take() };
-        let read = match read_message(message) {
-            Ok(read) => read,
-            Err(reason) => {
-                talk.bad.push((format!(".chat_messages[{n}]"), reason));
-                None
-            }
-        };
-        if read.is_none() {
-            talk.passed.push("nothing was said in it");
-        }
+        let read = talk.noted(&format!(".chat_messages[{n}]"), read_message(message));
         last = Some(key.clone());
         talk.nodes.push(Node { key, parent, at: time(message.get("created_at")), message: read });
     }
@@ -47,7 +38,8 @@ fn read_message(message: &Value) -> Result<Option<Message>, String> {
     let empty = Vec::new();
     let parts = message.get("content").and_then(Value::as_array).unwrap_or(&empty);
     let is = |part: &Value, kind: &str| part.get("type").and_then(Value::as_str) == Some(kind);
-    let texts: Vec<&str> = parts.iter().filter(|part| is(part, "text")).filter_map(|part| text(part.get("text"))).collect();
+    let texts: Vec<&str> =
+        parts.iter().filter(|part| is(part, "text")).filter_map(|part| text(part.get("text"))).collect();
     let said = match texts.is_empty() {
         true => text(message.get("text")).unwrap_or_default().to_owned(),
         false => texts.join("\n"),
@@ -65,7 +57,8 @@ fn read_message(message: &Value) -> Result<Option<Message>, String> {
     }
     let mut read = Message::new(role, text, jiff::Timestamp::UNIX_EPOCH);
     if !others.is_empty() {
-        let words = Map::from_iter([("type".to_owned(), "text".into()), ("text".to_owned(), read.text.as_str().into())]);
+        let words =
+            Map::from_iter([("type".to_owned(), "text".into()), ("text".to_owned(), read.text.as_str().into())]);
         let content: Vec<Value> = (!read.text.is_empty()).then(|| words.into()).into_iter().chain(others).collect();
         let raw = [("role".to_owned(), role.as_str().into()), ("content".to_owned(), content.into())];
         read.raw = Some(Map::from_iter(raw).into());

@@ -62,7 +62,12 @@ mod tests {
     #[test]
     fn a_cursor_is_read_as_it_was_written() {
         let id = "6f1c9a52-3a5b-4b53-8a86-1f6dfd4f2c11";
-        for text in [format!("topic:{id}:a:b"), format!("session:{id}:ann"), format!("turn:{id}:12:Zoë"), format!("gone:{id}:~x")] {
+        for text in [
+            format!("topic:{id}:a:b"),
+            format!("session:{id}:ann"),
+            format!("turn:{id}:12:Zoë"),
+            format!("gone:{id}:~x"),
+        ] {
             assert_eq!(Cursor::parse(&text).map(|cursor| cursor.to_string()), Some(text));
         }
         for wrong in ["", "turn", "turn:x:1:ann", "turn:6f1c9a52-3a5b-4b53-8a86-1f6dfd4f2c11:x:ann", "fact:1:ann"] {

@@ -77,7 +77,10 @@ impl Reading<'_> {
 
 /// What a list of messages is called.
 fn named(about: &Map<String, Value>) -> Option<String> {
-    ["session_id", "thread_id", "conversation_id", "id"].iter().find_map(|name| text(about.get(*name))).map(str::to_owned)
+    ["session_id", "thread_id", "conversation_id", "id"]
+        .iter()
+        .find_map(|name| text(about.get(*name)))
+        .map(str::to_owned)
 }
 
 fn print(message: &Message) -> u64 {

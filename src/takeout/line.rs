@@ -267,19 +267,7 @@ impl From<&TopicRecord> for TopicWire {
     fn from(record: &TopicRecord) -> Self {
         let Topic { id, title, summary, importance, accesses, tags, created_at, last_used, .. } = record.topic.clone();
         let TopicRecord { named, forgotten_at, merged_into, .. } = *record;
-        Self {
-            id,
-            title,
-            named,
-            summary,
-            importance,
-            accesses,
-            tags,
-            created_at,
-            last_used,
-            forgotten_at,
-            merged_into,
-        }
+        Self { id, title, named, summary, importance, accesses, tags, created_at, last_used, forgotten_at, merged_into }
     }
 }
 
@@ -345,8 +333,7 @@ impl TryFrom<EpisodeWire> for EpisodeRecord {
             return Err(LineError::Shape("its range of turns is none".into()));
         }
         let vector = wire.vector.map(|(embedder, bytes)| meaning(embedder, &bytes)).transpose()?;
-        let episode =
-            Episode { id, session, level, first, last, weight, from, to, summary, vector, made_by, version };
+        let episode = Episode { id, session, level, first, last, weight, from, to, summary, vector, made_by, version };
         Ok(Self { episode, stale: wire.stale, gone: wire.gone })
     }
 }

@@ -26,7 +26,8 @@ pub(super) fn read(input: impl BufRead, around: &Around, taker: Taker<'_>) -> Re
         let Some(id) = text(value.get("id")) else { return taker(Found::Bad(at, "it has no id".into())) };
         let dated = time(value.get("created_at")).or_else(|| time(value.get("updated_at")));
         let said_at = dated.unwrap_or(around.undated);
-        let whose = ["user_id", "agent_id", "run_id"].iter().find_map(|name| text(value.get(*name))).unwrap_or_default();
+        let whose =
+            ["user_id", "agent_id", "run_id"].iter().find_map(|name| text(value.get(*name))).unwrap_or_default();
         if people.len() >= PEOPLE_MAX {
             people.clear();
         }
@@ -39,7 +40,12 @@ pub(super) fn read(input: impl BufRead, around: &Around, taker: Taker<'_>) -> Re
 /// What is known about a memory.
 fn about(value: &Value) -> Map<String, Value> {
     let mut metadata = Map::from_iter([("imported_memory".to_owned(), true.into())]);
-    let names = [("updated_at", "updated_at"), ("categories", "categories"), ("metadata", "metadata"), ("agent_id", "agent_id")];
+    let names = [
+        ("updated_at", "updated_at"),
+        ("categories", "categories"),
+        ("metadata", "metadata"),
+        ("agent_id", "agent_id"),
+    ];
     metadata.extend(copied(value, &names));
     metadata
 }

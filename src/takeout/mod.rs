@@ -196,15 +196,8 @@ pub enum Format {
 
 impl Format {
     /// All of them.
-    pub const ALL: [Self; 7] = [
-        Self::Recalld,
-        Self::ChatGpt,
-        Self::Claude,
-        Self::OpenWebUi,
-        Self::Mem0,
-        Self::LangChain,
-        Self::Transcript,
-    ];
+    pub const ALL: [Self; 7] =
+        [Self::Recalld, Self::ChatGpt, Self::Claude, Self::OpenWebUi, Self::Mem0, Self::LangChain, Self::Transcript];
 
     /// The word used on the command line, and in ids: it must never change.
     pub fn as_str(self) -> &'static str {

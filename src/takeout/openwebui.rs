@@ -25,13 +25,7 @@ pub(super) fn talk(value: Value) -> Result<Talk, String> {
     talk.updated_at = when(["updated_at", "updatedAt"]);
     talk.current = text(history.get("currentId")).map(str::to_owned);
     for (key, message) in messages {
-        let read = read_message(message).unwrap_or_else(|reason| {
-            talk.bad.push((format!(".chat.history.messages.{key}"), reason));
-            None
-        });
-        if read.is_none() {
-            talk.passed.push("nothing was said in it");
-        }
+        let read = talk.noted(&format!(".chat.history.messages.{key}"), read_message(message));
         talk.nodes.push(Node {
             key: key.clone(),
             parent: text(message.get("parentId")).map(str::to_owned),
@@ -53,7 +47,8 @@ fn read_message(message: &Value) -> Result<Option<Message>, String> {
     let mut read = Message::new(role, said, jiff::Timestamp::UNIX_EPOCH);
     read.metadata = copied(message, &[("model", "model"), ("error", "error")]);
     if let Some(files) = files {
-        let words = Map::from_iter([("type".to_owned(), "text".into()), ("text".to_owned(), read.text.as_str().into())]);
+        let words =
+            Map::from_iter([("type".to_owned(), "text".into()), ("text".to_owned(), read.text.as_str().into())]);
         let words = (!read.text.is_empty()).then(|| words.into());
         let content: Vec<Value> = words.into_iter().chain(files.iter().map(part)).collect();
         let raw = [("role".to_owned(), role.as_str().into()), ("content".to_owned(), content.into())];

@@ -149,9 +149,9 @@ fn langchain_is_read_in_both_forms() {
     check(
         Format::LangChain,
         include_str!("../../tests/data/import/langchain.json"),
-        "bad [5]: its type is no message that is known
-         # - 2026-01-01T00:00:00Z
+        "# - 2026-01-01T00:00:00Z
          1 after -: 00:00:00 s Be brief.
+         bad [5]: its type is no message that is known
          2 after 1: 10:00:00 u What is 2 + 2? | 10:00:01 a*  | 10:00:02 t(add)* 4 | 10:00:03 a Four.",
     );
     check(

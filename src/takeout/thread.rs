@@ -49,7 +49,8 @@ impl Thread {
     pub(super) fn push(&mut self, at: &str, next: Next, taker: Taker<'_>) -> bool {
         self.messages += 1;
         let joins = next.message.role != Role::User;
-        if let Some((_, turn)) = self.open.as_mut().filter(|(_, turn)| joins && turn.messages.len() < TURN_MESSAGES_MAX) {
+        if let Some((_, turn)) = self.open.as_mut().filter(|(_, turn)| joins && turn.messages.len() < TURN_MESSAGES_MAX)
+        {
             turn.messages.push(next.message);
             return true;
         }
@@ -59,7 +60,13 @@ impl Thread {
     }
 
     /// Takes a message that is a turn of its own.
-    pub(super) fn note(&mut self, at: &str, next: Next, metadata: Map<String, serde_json::Value>, taker: Taker<'_>) -> bool {
+    pub(super) fn note(
+        &mut self,
+        at: &str,
+        next: Next,
+        metadata: Map<String, serde_json::Value>,
+        taker: Taker<'_>,
+    ) -> bool {
         let goes_on = self.close(taker);
         let mut turn = self.opened(next);
         turn.metadata.extend(metadata);

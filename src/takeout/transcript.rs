@@ -106,7 +106,9 @@ impl Reading<'_> {
         match (at, head.speaker) {
             (Some(at), Some(speaker)) => self.talk.begin(number, at, speaker, head.text, taker),
             (Some(_), None) => self.talk.end(taker) && taker(Found::Passed("nobody said it")),
-            (None, _) => self.talk.end(taker) && taker(Found::Bad(format!("line {number}"), "there is no such date".into())),
+            (None, _) => {
+                self.talk.end(taker) && taker(Found::Bad(format!("line {number}"), "there is no such date".into()))
+            }
         }
     }
 }
@@ -175,7 +177,9 @@ impl Talk {
 /// Who speaks: programs by their usual names, everybody else is a person.
 fn role_of(speaker: &str) -> Role {
     match speaker.trim().to_lowercase().as_str() {
-        "assistant" | "ai" | "bot" | "chatgpt" | "gpt" | "claude" | "gemini" | "copilot" | "model" | "llm" => Role::Assistant,
+        "assistant" | "ai" | "bot" | "chatgpt" | "gpt" | "claude" | "gemini" | "copilot" | "model" | "llm" => {
+            Role::Assistant
+        }
         "system" => Role::System,
         "tool" => Role::Tool,
         _ => Role::User,

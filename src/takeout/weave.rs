@@ -59,6 +59,16 @@ impl Talk {
         }
     }
 
+    /// A message that was read, or word of what is wrong with it.
+    pub(super) fn noted(&mut self, path: &str, read: Result<Option<Message>, String>) -> Option<Message> {
+        match read {
+            Ok(Some(message)) => return Some(message),
+            Ok(None) => self.passed.push("nothing was said in it"),
+            Err(reason) => self.bad.push((path.to_owned(), reason)),
+        }
+        None
+    }
+
     fn session(&self) -> SessionId {
         self.session.unwrap_or_else(|| SessionId::imported(self.format.as_str(), &self.key))
     }
@@ -265,7 +275,11 @@ impl Tree {
             return ClientIds::default();
         }
         let answer = path.last().filter(|at| self.messages[**at].role == Role::Assistant);
-        ClientIds { question: Some(self.keys[opening].clone()), answer: answer.map(|at| self.keys[*at].clone()), key: None }
+        ClientIds {
+            question: Some(self.keys[opening].clone()),
+            answer: answer.map(|at| self.keys[*at].clone()),
+            key: None,
+        }
     }
 }
 

@@ -29,5 +29,6 @@ mod rest;
 mod restart;
 mod scopes;
 mod stream;
+mod takeout;
 mod topics;
 mod upstream;

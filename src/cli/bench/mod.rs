@@ -10,6 +10,7 @@ mod scene;
 mod store;
 mod summaries;
 mod table;
+mod takeout;
 mod topics;
 
 use std::net::SocketAddr;
@@ -43,6 +44,8 @@ enum What {
     RecallSpeed(recall::speed::SpeedArgs),
     /// Archived turns beside gzip and base64: bytes and speed.
     Archive(archive::ArchiveArgs),
+    /// A memory out to a file and into another store: messages a second, and memory.
+    Takeout(takeout::TakeoutArgs),
     /// What of the answers survives in summaries of a twentieth.
     Summaries(summaries::SummariesArgs),
     /// The bare pass-through that `proxy` is measured beside, in a process of its own.
@@ -66,6 +69,7 @@ pub(super) fn bench(args: &BenchArgs, json: bool) -> anyhow::Result<ExitCode> {
         What::Learn(args) => recall::print(&runtime.block_on(recall::learn::run(args))?, json)?,
         What::RecallSpeed(args) => recall::print(&runtime.block_on(recall::speed::run(args))?, json)?,
         What::Archive(args) => archive::run(args)?.print(json),
+        What::Takeout(args) => runtime.block_on(takeout::run(args))?.print(json),
         What::Summaries(args) => recall::print(&summaries::run(args)?, json)?,
         What::PassThrough { here, there } => {
             runtime.block_on(scene::serve_on(*here, scene::pass_through(*there)))?;

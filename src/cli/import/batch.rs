@@ -125,9 +125,9 @@ mod tests {
     use crate::takeout::{Around, Format, Found, read};
 
     fn lines(turns: usize) -> Vec<Line> {
-        let text: String = (0..turns).map(|n| format!("[2026-05-12 14:{:02}:{:02}] Ann: {n}\n", n / 60, n % 60)).collect();
-        let around =
-            Around { name: "x".into(), undated: jiff::Timestamp::UNIX_EPOCH, zone: jiff::tz::TimeZone::UTC };
+        let text: String =
+            (0..turns).map(|n| format!("[2026-05-12 14:{:02}:{:02}] Ann: {n}\n", n / 60, n % 60)).collect();
+        let around = Around { name: "x".into(), undated: jiff::Timestamp::UNIX_EPOCH, zone: jiff::tz::TimeZone::UTC };
         let mut lines = Vec::new();
         let mut take = |found| {
             if let Found::Line(_, line) = found {

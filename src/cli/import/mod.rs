@@ -26,9 +26,9 @@ use tokio::sync::mpsc::{Receiver, channel};
 use self::batch::{Batch, Sender};
 use self::note::Note;
 use self::report::Report;
+use super::Common;
 use super::client::{Client, Need, with_client};
 use super::failure::Failure;
-use super::Common;
 use crate::takeout::{Around, Format, Found, Line, ReadError, SAMPLE_BYTES, detect, read};
 
 /// Records that are read ahead.
@@ -143,7 +143,8 @@ fn open_file(path: &Path, chosen: Chosen, zone: &TimeZone) -> anyhow::Result<Ope
 }
 
 fn unknown(path: &Path) -> Failure {
-    let told = format!("`{}` has no format that is known; say which one it is with --format ({})", path.display(), words());
+    let told =
+        format!("`{}` has no format that is known; say which one it is with --format ({})", path.display(), words());
     Failure::Usage(told)
 }
 

@@ -116,7 +116,11 @@ impl Report {
 
     /// How far it has come, in a few words.
     pub(super) fn progress(&self) -> String {
-        format!("{} with {}", counted(self.found.conversations, "conversation"), counted(self.found.messages, "message"))
+        format!(
+            "{} with {}",
+            counted(self.found.conversations, "conversation"),
+            counted(self.found.messages, "message")
+        )
     }
 
     fn lines(&self, dry: bool) -> Vec<String> {
@@ -125,7 +129,11 @@ impl Report {
         let (would, turns) = (if dry { "would be new" } else { "are new" }, counted(*turns, "turn"));
         let mut lines = vec![
             format!("{} ({}): {found}", self.file, self.format),
-            format!("  {would}: {}, {turns}, {}", counted(*conversations, "conversation"), counted(*messages, "message")),
+            format!(
+                "  {would}: {}, {turns}, {}",
+                counted(*conversations, "conversation"),
+                counted(*messages, "message")
+            ),
         ];
         if self.turns_known + self.turns_completed > 0 {
             let completed = match self.turns_completed {
@@ -139,7 +147,8 @@ impl Report {
     }
 
     fn complaints(&self) -> Vec<String> {
-        let told = self.bad.iter().take(BAD_SAID_MAX).map(|bad| format!("error: {}, {}: {}", self.file, bad.at, bad.reason));
+        let told =
+            self.bad.iter().take(BAD_SAID_MAX).map(|bad| format!("error: {}, {}: {}", self.file, bad.at, bad.reason));
         let mut lines: Vec<String> = told.collect();
         let rest = self.bad_count.saturating_sub(lines.len() as u64);
         if rest > 0 {
@@ -182,10 +191,7 @@ mod tests {
   were here: 3 turns
   passed over: 1 (hidden)"
         );
-        assert_eq!(
-            report.complaints(),
-            ["error: chats.json, [0]: it has no id", "error: chats.json, [2]: too long"]
-        );
+        assert_eq!(report.complaints(), ["error: chats.json, [0]: it has no id", "error: chats.json, [2]: too long"]);
         assert!(!report.is_well() && report.is_whole());
     }
 }

@@ -34,7 +34,8 @@ pub(super) fn forget(db: &Connection, scope: &Scope, session: SessionId) -> Resu
     Ok(execute(db, sql, params![tenant, user, session.as_uuid().as_bytes()])? > 0)
 }
 
-pub(super) const COLUMNS: &str = "key, id, session, level, first, last, weight, begun_at, ended_at, summary, embedder, vector,
+pub(super) const COLUMNS: &str =
+    "key, id, session, level, first, last, weight, begun_at, ended_at, summary, embedder, vector,
                        made_by, version";
 
 pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<(u64, Episode)> {

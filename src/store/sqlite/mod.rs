@@ -45,8 +45,8 @@ use self::writer::Writer;
 use super::archive::{Archive, ArchiveSize, Moved, Packed};
 use super::{
     ChangeMark, Changes, DerivedRow, DueTurn, Episodes, Expired, Expiry, HistoryMatch, Jobs, Kept, Opened, Page,
-    PageRequest, RecallCursor, RecallPage, Recent, Revised, Stats, Store, StoreError, StoreFuture, Takeout, Todo, Topics,
-    Trail,
+    PageRequest, RecallCursor, RecallPage, Recent, Revised, Stats, Store, StoreError, StoreFuture, Takeout, Todo,
+    Topics, Trail,
 };
 use crate::clock::Clock;
 use crate::episode::EpisodeSettings;

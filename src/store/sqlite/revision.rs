@@ -140,7 +140,8 @@ pub(super) fn with_ids(
     key: i64,
     turn: TurnId,
 ) -> Result<Vec<Result<(Revision, ClientIds), StoreError>>, StoreError> {
-    let sql = "SELECT attempt, status, messages, created_at, checksum, ids FROM revision WHERE turn = ?1 ORDER BY attempt";
+    let sql =
+        "SELECT attempt, status, messages, created_at, checksum, ids FROM revision WHERE turn = ?1 ORDER BY attempt";
     let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
     let named = |row: &Row<'_>| {
         let ids = read_ids(row.get(5)?);

@@ -10,7 +10,7 @@ use super::job::Follow;
 use crate::id::SessionId;
 use crate::scope::{Scope, Tenant, User};
 use crate::store::{
-    Arrival, EpisodesAfter, SessionsAfter, StoreError, StoreFuture, Takeout, TakenIn, TopicsAfter, TurnRecords,
+    Arrival, EpisodesAfter, SessionsAfter, StoreError, StoreFuture, TakenIn, Takeout, TopicsAfter, TurnRecords,
     TurnsAfter,
 };
 use crate::takeout::{EpisodeRecord, SessionRecord, TopicRecord};

@@ -204,7 +204,8 @@ struct Standing {
 
 impl Standing {
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
-        let id = |column: usize| Ok::<_, rusqlite::Error>(row.get::<_, Option<[u8; 16]>>(column)?.map(Uuid::from_bytes));
+        let id =
+            |column: usize| Ok::<_, rusqlite::Error>(row.get::<_, Option<[u8; 16]>>(column)?.map(Uuid::from_bytes));
         let gives_title: bool = row.get::<_, Option<bool>>(NEXT + 5)?.unwrap_or_default();
         Ok(Self {
             row: TurnRow::read(row)?,
@@ -217,7 +218,11 @@ impl Standing {
     }
 
     /// The turn, and word of whatever of it is damaged.
-    fn records(self, db: &Connection, session: SessionId) -> Result<Vec<Result<TurnRecord, (u64, String)>>, StoreError> {
+    fn records(
+        self,
+        db: &Connection,
+        session: SessionId,
+    ) -> Result<Vec<Result<TurnRecord, (u64, String)>>, StoreError> {
         let Self { row, parent, attempt, ids, revised, topic } = self;
         let (number, key) = (row.number, row.key);
         let turn = match row.turn(db, session) {

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use crate::episode::Level;
+use crate::episode::{Episode, Level};
 use crate::id::{SessionId, TurnId};
 use crate::job::JobKind;
 use crate::scope::Scope;
@@ -31,8 +31,9 @@ pub(super) fn look(db: &Connection, scope: &Scope, arrival: &Arrival) -> Result<
             None => taken.count(record),
         }
     }
-    if taken.new {
-        taken.episodes = arrival.episodes.len() as u64;
+    for record in &arrival.episodes {
+        let untold = key.map_or(Ok(true), |key| is_untold(db, key, &record.episode))?;
+        taken.episodes += u64::from(untold);
     }
     Ok(taken)
 }
@@ -55,9 +56,7 @@ pub(super) fn take_in(
     check::metadata(&arrival.session.metadata)?;
     let (mut place, new) = place_for(db, scope, &arrival.session)?;
     let mut taken = TakenIn { new, ..TakenIn::default() };
-    if new {
-        taken.episodes = episodes(db, scope, place.key, arrival.session.id, &arrival.episodes, follow)?;
-    }
+    taken.episodes = episodes(db, scope, place.key, arrival.session.id, &arrival.episodes, follow)?;
     let free = last_number(db, place.key)? + 1;
     let mut arriving = Arriving { free, db, scope, session: arrival.session.id, place: &mut place, follow, now };
     let mut otherwise = Vec::new();
@@ -139,10 +138,10 @@ struct Known {
 }
 
 fn known(db: &Connection, session_key: i64, id: TurnId) -> Result<Option<Known>, StoreError> {
-    let sql = "SELECT number, superseded, status = 'partial' AND answer IS NULL FROM turn WHERE id = ?1 AND session = ?2";
+    let sql =
+        "SELECT number, superseded, status = 'partial' AND answer IS NULL FROM turn WHERE id = ?1 AND session = ?2";
     let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
-    let read =
-        |row: &Row<'_>| Ok(Known { number: row.get(0)?, superseded: row.get(1)?, waits: row.get(2)? });
+    let read = |row: &Row<'_>| Ok(Known { number: row.get(0)?, superseded: row.get(1)?, waits: row.get(2)? });
     let found = statement.query_row(params![id.as_uuid().as_bytes(), session_key], read).optional();
     found.map_err(|error| meaning(&error))
 }
@@ -284,7 +283,7 @@ fn follow_up(db: &Connection, place: &Place, last: u64, follow: Follow<'_>) -> R
     if last > consolidated { after_turn(db, place.key, last, follow) } else { Ok(()) }
 }
 
-/// Writes the episodes of a conversation that is new here, and how far they come.
+/// Writes the episodes of a conversation that tell of what nothing here tells of, and how far they come.
 fn episodes(
     db: &Connection,
     scope: &Scope,
@@ -293,20 +292,37 @@ fn episodes(
     records: &[EpisodeRecord],
     follow: Follow<'_>,
 ) -> Result<u64, StoreError> {
-    for EpisodeRecord { episode, stale, .. } in records {
+    let (mut taken, mut stale) = (0, false);
+    for record in records {
+        let EpisodeRecord { episode, .. } = record;
+        if !is_untold(db, key, episode)? {
+            continue;
+        }
         consolidate::keep(db, key, scope, session, episode)?;
-        if *stale {
+        if record.stale {
             mark_stale(db, scope, episode.id.as_uuid().as_bytes())?;
         }
+        if episode.level == Level::Stretch {
+            execute(db, "UPDATE session SET consolidated = ?2 WHERE key = ?1", params![key, episode.last])?;
+        }
+        (taken, stale) = (taken + 1, stale || record.stale);
     }
-    let stretches = records.iter().filter(|record| record.episode.level == Level::Stretch);
-    let told = stretches.map(|record| record.episode.last).max().unwrap_or(0);
-    execute(db, "UPDATE session SET consolidated = ?2 WHERE key = ?1", params![key, told])?;
-    if records.iter().any(|record| record.stale) {
+    if stale {
         job::ask_for(db, key, &JobKind::CONSOLIDATE)?;
         follow.notes.jobs(true);
     }
-    Ok(records.len() as u64)
+    Ok(taken)
+}
+
+/// Whether no episode here tells of these turns. A stretch must go on where the last one ends: what lies between would never
+/// be told.
+fn is_untold(db: &Connection, key: i64, episode: &Episode) -> Result<bool, StoreError> {
+    let sql =
+        "SELECT NOT EXISTS (SELECT 1 FROM episode WHERE session_key = ?1 AND level = ?2 AND first <= ?4 AND last >= ?3)
+                   AND (?2 <> 'stretch' OR NOT EXISTS (SELECT 1 FROM turn WHERE session = ?1 AND number < ?3
+                        AND number > (SELECT consolidated FROM session WHERE key = ?1)))";
+    let values = params![key, episode.level.as_str(), episode.first, episode.last];
+    db.query_row(sql, values, |row| row.get(0)).map_err(|error| meaning(&error))
 }
 
 fn mark_stale(db: &Connection, scope: &Scope, id: &[u8; 16]) -> Result<(), StoreError> {
