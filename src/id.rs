@@ -273,7 +273,7 @@ mod tests {
         assert_eq!([session.to_string(), turn.to_string()], IMPORTED);
     }
 
-    const IMPORTED: [&str; 2] = ["", ""];
+    const IMPORTED: [&str; 2] = ["a7fff8fc-c7e8-5e71-b0c5-edfe27444128", "019e1c7f-8620-7000-a97a-c571e5cf0000"];
 
     #[test]
     fn topic_ids_are_v7_and_come_back() {

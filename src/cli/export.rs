@@ -131,18 +131,22 @@ fn make(path: &std::path::Path) -> anyhow::Result<std::fs::File> {
 
 /// An export that broke off can go on behind its last whole line.
 fn broke_off(reason: &str, tail: &[u8]) -> anyhow::Error {
-    let text = String::from_utf8_lossy(tail);
-    let cursor = text.lines().rev().find_map(|line| {
-        let line: serde_json::Value = serde_json::from_str(line).ok()?;
-        line.get("cursor")?.as_str().map(str::to_owned)
-    });
     let failure = Failure::BrokeOff(reason.to_owned());
-    match cursor {
+    match last_cursor(tail) {
         Some(cursor) => {
-            Advised::new("the export is not whole", format!("go on with --after '{cursor}'"), failure).into()
+            let hint = format!("go on behind its last whole line with --after '{cursor}'");
+            Advised::new("the export is not whole", hint, failure).into()
         }
         None => failure.into(),
     }
+}
+
+fn last_cursor(tail: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(tail);
+    text.lines().rev().find_map(|line| {
+        let line: serde_json::Value = serde_json::from_str(line).ok()?;
+        line.get("cursor")?.as_str().map(str::to_owned)
+    })
 }
 
 #[cfg(test)]
@@ -157,8 +161,9 @@ mod tests {
     }
 
     #[test]
-    fn what_broke_off_says_where_to_go_on() {
-        let error = broke_off("gone", b"{\"type\":\"turn\",\"cursor\":\"turn:x:3:ann\"}\n{\"type\":\"tu");
-        assert!(format!("{error:?}").contains("turn:x:3:ann"), "{error:?}");
+    fn an_export_goes_on_behind_its_last_whole_line() {
+        let tail = b"cut\"}\n{\"type\":\"turn\",\"cursor\":\"turn:x:3:ann\"}\n{\"type\":\"tu";
+        assert_eq!(last_cursor(tail).as_deref(), Some("turn:x:3:ann"));
+        assert_eq!(last_cursor(b"{\"type\":\"head"), None);
     }
 }
