@@ -28,7 +28,9 @@ pub use recall::{
     TRACE_BYTES_MAX, Todo,
 };
 pub use sqlite::{Inspection, Sqlite};
-pub use takeout::{Arrival, EpisodesAfter, SessionsAfter, TakenIn, Takeout, TopicsAfter, TurnRecords, TurnsAfter};
+pub use takeout::{
+    Arrival, EpisodesAfter, SessionsAfter, TakenIn, Takeout, TopicsAfter, TurnOrDamage, TurnRecords, TurnsAfter,
+};
 pub use topics::{
     DerivedTopic, KeptTopic, Moment, PlacedTurn, SketchedTopic, TOPICS_PLACED_MAX, TopicMerge, TopicOutline,
     TopicPatch, Topics, WhichTopics,

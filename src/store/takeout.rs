@@ -91,11 +91,14 @@ pub struct TurnsAfter {
     pub bytes: usize,
 }
 
+/// A turn, or the number of one that is damaged and in what way.
+pub type TurnOrDamage = Result<TurnRecord, (u64, String)>;
+
 /// A part of a conversation.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct TurnRecords {
     /// Its turns by number; those that are damaged are told of, with their numbers.
-    pub turns: Vec<Result<TurnRecord, (u64, String)>>,
+    pub turns: Vec<TurnOrDamage>,
     /// Where the next part begins; `None` at the end.
     pub next: Option<u64>,
 }

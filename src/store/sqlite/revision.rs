@@ -134,12 +134,11 @@ pub(super) fn take_in(db: &Connection, key: i64, turn: TurnId, record: &Revision
     execute(db, sql, values).map(drop)
 }
 
+/// A revision and what its client calls its parts, unless it is damaged.
+pub(super) type NamedRevision = Result<(Revision, ClientIds), StoreError>;
+
 /// A turn's revisions with what their client calls them, oldest first, each whole or damaged.
-pub(super) fn with_ids(
-    db: &Connection,
-    key: i64,
-    turn: TurnId,
-) -> Result<Vec<Result<(Revision, ClientIds), StoreError>>, StoreError> {
+pub(super) fn with_ids(db: &Connection, key: i64, turn: TurnId) -> Result<Vec<NamedRevision>, StoreError> {
     let sql =
         "SELECT attempt, status, messages, created_at, checksum, ids FROM revision WHERE turn = ?1 ORDER BY attempt";
     let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;

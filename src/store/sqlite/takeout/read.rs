@@ -13,7 +13,7 @@ use crate::store::sqlite::connect::meaning;
 use crate::store::sqlite::row::{COLUMNS, NEXT, TurnRow};
 use crate::store::sqlite::session::rows_max;
 use crate::store::sqlite::{episode, place, revision, session};
-use crate::store::{EpisodesAfter, SessionsAfter, StoreError, TopicsAfter, TurnRecords, TurnsAfter};
+use crate::store::{EpisodesAfter, SessionsAfter, StoreError, TopicsAfter, TurnOrDamage, TurnRecords, TurnsAfter};
 use crate::takeout::{EpisodeRecord, RevisionRecord, SessionRecord, TopicLink, TopicRecord, TurnRecord};
 use crate::topic::Topic;
 
@@ -126,16 +126,17 @@ pub(super) fn episodes(
     scope: &Scope,
     which: EpisodesAfter,
 ) -> Result<Option<Vec<EpisodeRecord>>, StoreError> {
-    let (condition, session) = match which.session {
+    // Of one conversation there are few; the planner would rather go through all of the user's.
+    let (from, condition, session) = match which.session {
         Some(id) => match session::find(db, scope, id)? {
-            Some((key, _)) => ("session_key = ?6", key),
+            Some((key, _)) => ("episode INDEXED BY episode_by_range", "session_key = ?6", key),
             None => return Ok(Some(Vec::new())),
         },
-        None => ("?6 = 0 AND NOT EXISTS (SELECT 1 FROM session WHERE session.key = session_key)", 0),
+        None => ("episode", "?6 = 0 AND NOT EXISTS (SELECT 1 FROM session WHERE session.key = session_key)", 0),
     };
     let Some(after) = key_of_episode(db, scope, which.after)? else { return Ok(None) };
     let sql = format!(
-        "SELECT {}, stale FROM episode WHERE tenant = ?1 AND user = ?2 AND key > ?3 AND ended_at >= ?4
+        "SELECT {}, stale FROM {from} WHERE tenant = ?1 AND user = ?2 AND key > ?3 AND ended_at >= ?4
            AND {condition} ORDER BY key LIMIT ?5",
         episode::COLUMNS
     );
@@ -218,11 +219,7 @@ impl Standing {
     }
 
     /// The turn, and word of whatever of it is damaged.
-    fn records(
-        self,
-        db: &Connection,
-        session: SessionId,
-    ) -> Result<Vec<Result<TurnRecord, (u64, String)>>, StoreError> {
+    fn records(self, db: &Connection, session: SessionId) -> Result<Vec<TurnOrDamage>, StoreError> {
         let Self { row, parent, attempt, ids, revised, topic } = self;
         let (number, key) = (row.number, row.key);
         let turn = match row.turn(db, session) {

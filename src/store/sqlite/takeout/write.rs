@@ -300,7 +300,7 @@ fn episodes(
         }
         consolidate::keep(db, key, scope, session, episode)?;
         if record.stale {
-            mark_stale(db, scope, episode.id.as_uuid().as_bytes())?;
+            mark_stale(db, key, episode.id.as_uuid().as_bytes())?;
         }
         if episode.level == Level::Stretch {
             execute(db, "UPDATE session SET consolidated = ?2 WHERE key = ?1", params![key, episode.last])?;
@@ -325,9 +325,9 @@ fn is_untold(db: &Connection, key: i64, episode: &Episode) -> Result<bool, Store
     db.query_row(sql, values, |row| row.get(0)).map_err(|error| meaning(&error))
 }
 
-fn mark_stale(db: &Connection, scope: &Scope, id: &[u8; 16]) -> Result<(), StoreError> {
-    let sql = "UPDATE episode SET stale = 1 WHERE tenant = ?1 AND user = ?2 AND id = ?3";
-    execute(db, sql, params![scope.tenant().as_str(), scope.user().as_str(), id]).map(drop)
+fn mark_stale(db: &Connection, session_key: i64, id: &[u8; 16]) -> Result<(), StoreError> {
+    let sql = "UPDATE episode SET stale = 1 WHERE session_key = ?1 AND id = ?2";
+    execute(db, sql, params![session_key, id]).map(drop)
 }
 
 /// Whether nobody here knows this episode.
@@ -350,7 +350,7 @@ pub(super) fn gone(db: &Connection, scope: &Scope, record: &EpisodeRecord) -> Re
     };
     consolidate::keep(db, key, scope, record.episode.session, &record.episode)?;
     if record.stale {
-        mark_stale(db, scope, record.episode.id.as_uuid().as_bytes())?;
+        mark_stale(db, key, record.episode.id.as_uuid().as_bytes())?;
     }
     Ok(true)
 }
