@@ -26,6 +26,9 @@ pub(super) const SESSION_HEADER: HeaderName = HeaderName::from_static("x-session
 /// The tenant, on doors without one in the path.
 const TENANT_HEADER: HeaderName = HeaderName::from_static("x-tenant-id");
 
+/// Whom a token names that speaks for all users: whoever has the secret. No client's user is called so.
+pub(crate) const EVERYONE: &str = "recalld: everyone";
+
 /// How the doors tell people apart.
 pub(super) struct Rules {
     /// In the order they are believed.
@@ -153,9 +156,8 @@ impl App {
         })
     }
 
-    /// Whose memory a whole file is about: one user's, or that of all users of the tenant. Nobody but whoever may do
-    /// everything here is asked for all of them, and this is the one place that knows who that is: whoever the guard let in,
-    /// unless they come with a token that says they are one user.
+    /// Whose memory a whole file is about: one user's, or that of all users of the tenant. This is the one place that knows who
+    /// may ask for all of them: whoever the guard let in, and where tokens name users, whoever can sign one for everybody.
     pub(super) fn whose(
         &self,
         headers: &HeaderMap,
@@ -166,8 +168,10 @@ impl App {
         if !everyone {
             return self.scope(headers, given, session).map(Whose::One);
         }
-        if self.doors.rules.token_secret.is_some() && header(headers, &TOKEN_HEADER)?.is_some() {
-            let detail = "a user's token opens that user's memory; leave `everyone` out";
+        if let Some(secret) = &self.doors.rules.token_secret
+            && signed_user(headers, secret, self.clock())?.as_deref() != Some(EVERYONE)
+        {
+            let detail = "here a token opens the memory of its user; leave `everyone` out, or use the command line";
             return Err(ApiError::new(StatusCode::FORBIDDEN, "not_allowed", "Not allowed", detail));
         }
         tenant(headers).map(Whose::Everyone)

@@ -19,7 +19,7 @@ pub mod server;
 mod system;
 mod view;
 
-pub(crate) use self::identity::{TOKEN_HEADER, sign_user};
+pub(crate) use self::identity::{EVERYONE, TOKEN_HEADER, sign_user};
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

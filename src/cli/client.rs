@@ -23,13 +23,14 @@ use super::engine::Engine;
 use super::failure::Failure;
 use super::logging;
 use super::upstream::Choice;
-use crate::api::{TOKEN_HEADER, router, sign_user};
+use crate::api::{EVERYONE, TOKEN_HEADER, router, sign_user};
 use crate::config::Settings;
 use crate::memory::Memory;
 use crate::model::http::{HttpClient, client, root_cause};
 use crate::store::StoreError;
 
 const USER_HEADER: HeaderName = HeaderName::from_static("x-user-id");
+const TENANT_HEADER: HeaderName = HeaderName::from_static("x-tenant-id");
 const CODE_HEADER: HeaderName = HeaderName::from_static("x-recalld-code");
 
 /// The host of requests in process; a name the guard knows as ours.
@@ -272,6 +273,27 @@ struct Refusal {
 /// How long a command may go on speaking for its user.
 const TOKEN_TIME: SignedDuration = SignedDuration::from_hours(24);
 
+/// A token for a user, where users are named by tokens.
+fn token(user: &str, settings: &Settings) -> anyhow::Result<HeaderMap> {
+    let mut headers = HeaderMap::new();
+    if let Some(secret) = &settings.openwebui_jwt_secret {
+        let token = sign_user(user, secret, Timestamp::now() + TOKEN_TIME);
+        headers.insert(TOKEN_HEADER, HeaderValue::try_from(token).context("a user token cannot be sent")?);
+    }
+    Ok(headers)
+}
+
+/// What a request carries that is about a whole tenant, or all of its users.
+pub(super) fn tenant_headers(tenant: Option<&str>, everyone: bool, settings: &Settings) -> anyhow::Result<HeaderMap> {
+    let mut headers = if everyone { token(EVERYONE, settings)? } else { HeaderMap::new() };
+    if let Some(tenant) = tenant {
+        let value = HeaderValue::try_from(tenant).ok().filter(|_| tenant.is_ascii());
+        let wrong = || Failure::Usage(format!("--tenant `{tenant}` is not plain ASCII text, which a header must be"));
+        headers.insert(TENANT_HEADER, value.ok_or_else(wrong)?);
+    }
+    Ok(headers)
+}
+
 /// What every request carries.
 pub(super) fn headers(user: Option<&str>, settings: &Settings) -> anyhow::Result<HeaderMap> {
     let mut headers = HeaderMap::new();
@@ -284,9 +306,8 @@ pub(super) fn headers(user: Option<&str>, settings: &Settings) -> anyhow::Result
         let name = settings.user_headers.as_slice().first().cloned().unwrap_or(USER_HEADER);
         headers.insert(name, value.ok_or_else(wrong)?);
     }
-    if let (Some(user), Some(secret)) = (user, &settings.openwebui_jwt_secret) {
-        let token = sign_user(user, secret, Timestamp::now() + TOKEN_TIME);
-        headers.insert(TOKEN_HEADER, HeaderValue::try_from(token).context("a user token cannot be sent")?);
+    if let Some(user) = user {
+        headers.extend(token(user, settings)?);
     }
     if let Some(key) = settings.api_key() {
         let mut bearer = HeaderValue::try_from(format!("Bearer {key}")).context("`api_key` cannot be sent")?;

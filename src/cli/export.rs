@@ -7,11 +7,11 @@ use anyhow::Context;
 use clap::Args;
 use http_body_util::BodyExt;
 use hyper::Method;
-use hyper::header::{HeaderMap, HeaderName, HeaderValue};
+use hyper::header::HeaderMap;
 use jiff::Timestamp;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
-use super::client::{Ask, Client, Need, with_client};
+use super::client::{Ask, Client, Need, tenant_headers, with_client};
 use super::failure::{Advised, Failure};
 use super::output;
 use super::table::counted;
@@ -19,8 +19,6 @@ use super::{Common, session_id};
 use crate::id::SessionId;
 use crate::takeout::{Line, Summary, open};
 
-/// The tenant of a request.
-const TENANT_HEADER: HeaderName = HeaderName::from_static("x-tenant-id");
 /// The end of what was written that is looked at again: a last line is much shorter.
 const TAIL_BYTES: usize = 4 << 10;
 
@@ -53,20 +51,11 @@ fn since(text: &str) -> Result<Timestamp, String> {
     text.parse().or_else(|_| format!("{text}T00:00:00Z").parse()).map_err(wrong)
 }
 
-/// A tenant as a header.
-pub(super) fn tenant_header(tenant: Option<&str>) -> Result<HeaderMap, Failure> {
-    let mut headers = HeaderMap::new();
-    if let Some(tenant) = tenant {
-        let value = HeaderValue::try_from(tenant).ok().filter(|_| tenant.is_ascii());
-        let wrong = || Failure::Usage(format!("--tenant `{tenant}` is not plain ASCII text, which a header must be"));
-        headers.insert(TENANT_HEADER, value.ok_or_else(wrong)?);
-    }
-    Ok(headers)
-}
-
 pub(super) fn export(common: &Common, args: &ExportArgs) -> anyhow::Result<ExitCode> {
+    let everyone = common.names_nobody() && args.session.is_none();
+    let headers = tenant_headers(args.tenant.as_deref(), everyone, &common.load([])?.settings)?;
     with_client(common, Need::Memory, async |client| {
-        let summary = write_out(client, args, &path(common, args)).await?;
+        let summary = write_out(client, args, &path(args, everyone), headers).await?;
         let (sessions, turns) = (counted(summary.sessions, "conversation"), counted(summary.turns, "turn"));
         output::note(format!("exported {sessions} with {turns}"));
         if summary.damaged > 0 {
@@ -81,8 +70,7 @@ pub(super) fn export(common: &Common, args: &ExportArgs) -> anyhow::Result<ExitC
 }
 
 /// What to ask for. Whoever names nobody means everybody; a conversation is looked for in one user's memory.
-fn path(common: &Common, args: &ExportArgs) -> String {
-    let everyone = common.user.as_deref().is_none_or(|user| user.trim().is_empty()) && args.session.is_none();
+fn path(args: &ExportArgs, everyone: bool) -> String {
     let mut path = format!("/api/v1/export?everyone={everyone}&live={}", args.live);
     let session = args.session.map(|id| id.to_string());
     for (name, value) in
@@ -95,8 +83,7 @@ fn path(common: &Common, args: &ExportArgs) -> String {
     path
 }
 
-async fn write_out(client: &Client, args: &ExportArgs, path: &str) -> anyhow::Result<Summary> {
-    let headers = tenant_header(args.tenant.as_deref())?;
+async fn write_out(client: &Client, args: &ExportArgs, path: &str, headers: HeaderMap) -> anyhow::Result<Summary> {
     let response = client.send(Ask { method: Method::GET, path, headers, body: None }).await?;
     let mut file = args.output.as_deref().map(make).transpose()?;
     let (mut body, mut tail) = (response.into_body(), Vec::new());

@@ -124,6 +124,11 @@ impl Common {
         self.server.as_deref().filter(|server| !server.trim().is_empty())
     }
 
+    /// Whether it is about no user in particular.
+    fn names_nobody(&self) -> bool {
+        self.user.as_deref().is_none_or(|user| user.trim().is_empty())
+    }
+
     /// The settings in force, with `more` flags of the command.
     fn load(&self, more: impl IntoIterator<Item = (&'static str, Option<String>)>) -> anyhow::Result<Loaded> {
         let path = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());

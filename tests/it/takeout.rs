@@ -7,6 +7,7 @@ use axum::body::Body;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
+use recalld::config::Secret;
 use serde_json::{Value, json};
 
 use crate::any_conversation::{Deed, Naming, converse, deed};
@@ -159,6 +160,21 @@ async fn a_file_goes_to_whoever_imports_it() {
     assert_eq!(types(&export(&dry, "everyone=true").await), ["header", "end"], "a dry run writes nothing");
 }
 
+/// Where tokens name users, nobody takes everybody's memory along who cannot sign.
+#[tokio::test]
+async fn a_token_opens_one_memory() {
+    let house = House::plan().setting(|settings| settings.openwebui_jwt_secret = Secret::new("hush")).open();
+    for token in [None, Some(crate::identity::ANN)] {
+        for (method, path) in [("GET", "export"), ("POST", "import")] {
+            let ask = house.ask(method, &format!("/api/v1/{path}?everyone=true")).header("content-type", LINES);
+            let ask = if let Some(token) = token { ask.header(crate::identity::TOKEN, token) } else { ask };
+            assert_eq!(ask.send().await.refusal(), (403, "not_allowed"), "{path} {token:?}");
+        }
+    }
+    let own = house.get("/api/v1/export").header(crate::identity::TOKEN, crate::identity::ANN).send().await;
+    assert!(own.status == 200 && own.text().contains("\"user\":\"ann\""), "{}", own.text());
+}
+
 /// What is imported is found again like anything else.
 #[tokio::test]
 async fn what_is_imported_is_recalled() {
@@ -230,8 +246,13 @@ fn sample(name: &str) -> String {
 
 /// Runs the binary; answers its exit code and what it said.
 fn run(folder: &std::path::Path, arguments: &[&str]) -> (i32, String, String) {
+    run_with(folder, arguments, &[])
+}
+
+fn run_with(folder: &std::path::Path, arguments: &[&str], settings: &[(&str, &str)]) -> (i32, String, String) {
     let state = folder.display().to_string();
-    let mut command = recalld(folder, arguments, &[("XDG_STATE_HOME", &state)]);
+    let mut command = recalld(folder, arguments, settings);
+    command.env("XDG_STATE_HOME", &state);
     let done = command.args(["--data", "r.db"]).stdout(Stdio::piped()).output().expect("it runs");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
     (done.status.code().unwrap_or(-1), text(done.stdout), text(done.stderr))
@@ -290,6 +311,9 @@ fn a_memory_moves_from_file_to_file() {
     assert!(code == 0 && told.contains("are new: 1 conversation, 3 turns"), "{told}{complaint}");
     let exported = std::fs::read_to_string(&file).expect("the file");
     assert_eq!(run(there.path(), &["export"]).1, exported);
+    let tokens = [("RECALLD_OPENWEBUI_JWT_SECRET_ENV", "HUSH"), ("HUSH", "a secret of some length")];
+    let (code, signed, complaint) = run_with(there.path(), &["export"], &tokens);
+    assert_eq!((code, signed), (0, exported.clone()), "the command line signs for everybody: {complaint}");
     let half: String = exported.lines().take(3).map(|line| format!("{line}\n")).collect();
     std::fs::write(here.path().join("half.jsonl"), half).expect("written");
     let (code, _, complaint) = run(there.path(), &["import", &here.path().join("half.jsonl").display().to_string()]);

@@ -5,11 +5,9 @@ use hyper::Method;
 use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use serde_json::Value;
 
-use crate::cli::Common;
 use crate::cli::client::{Ask, Client};
-use crate::cli::export::tenant_header;
 use crate::cli::failure::Failure;
-use crate::takeout::{Format, Line, seal};
+use crate::takeout::{Line, seal};
 
 /// Turns in a batch at which no other conversation is begun, and at which it is sent whatever comes.
 const TURNS_ENOUGH: usize = 250;
@@ -97,19 +95,10 @@ pub(super) struct Sender<'a> {
 }
 
 impl<'a> Sender<'a> {
-    /// Our own file names its users; everything else is for whoever imports it.
-    pub(super) fn new(
-        client: &'a Client,
-        common: &Common,
-        format: Format,
-        tenant: Option<&str>,
-        dry: bool,
-    ) -> Result<Self, Failure> {
-        let nobody = common.user.as_deref().is_none_or(|user| user.trim().is_empty());
-        let everyone = format == Format::Recalld && nobody;
-        let mut headers = tenant_header(tenant)?;
+    /// Sends to the users that the lines name, or all to whoever imports.
+    pub(super) fn new(client: &'a Client, mut headers: HeaderMap, everyone: bool, dry: bool) -> Self {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson"));
-        Ok(Self { client, headers, path: format!("/api/v1/import?everyone={everyone}&dry_run={dry}") })
+        Self { client, headers, path: format!("/api/v1/import?everyone={everyone}&dry_run={dry}") }
     }
 
     pub(super) async fn send(&self, body: String, goes_on: bool) -> Result<Value, Failure> {

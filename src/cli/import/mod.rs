@@ -27,8 +27,9 @@ use self::batch::{Batch, Sender};
 use self::note::Note;
 use self::report::Report;
 use super::Common;
-use super::client::{Client, Need, with_client};
+use super::client::{Client, Need, tenant_headers, with_client};
 use super::failure::Failure;
+use crate::config::Settings;
 use crate::takeout::{Around, Format, Found, Line, ReadError, SAMPLE_BYTES, detect, read};
 
 /// Records that are read ahead.
@@ -73,11 +74,11 @@ fn words() -> String {
 }
 
 pub(super) fn import(common: &Common, args: &ImportArgs) -> anyhow::Result<ExitCode> {
-    let zone = common.load([])?.settings.memory().zone;
+    let settings = common.load([])?.settings;
     with_client(common, Need::Memory, async |client| {
         let mut reports = Vec::new();
         for file in &args.files {
-            reports.push(import_file(client, common, args, file, &zone).await?);
+            reports.push(import_file(client, common, args, file, &settings).await?);
         }
         report::tell(&reports, common.json, args.dry_run)?;
         let well = reports.iter().all(Report::is_well);
@@ -99,15 +100,18 @@ async fn import_file(
     common: &Common,
     args: &ImportArgs,
     path: &Path,
-    zone: &TimeZone,
+    settings: &Settings,
 ) -> anyhow::Result<Report> {
-    let opened = open_file(path, args.format, zone)?;
+    let opened = open_file(path, args.format, &settings.memory().zone)?;
     let mut report = Report::of(path, opened.format);
     let note = Note::of(path, common, args.tenant.as_deref());
     let done = if args.resume { note.done() } else { 0 };
     let bar = bar(opened.bytes);
     let count = Arc::clone(&opened.read);
-    let sender = Sender::new(client, common, opened.format, args.tenant.as_deref(), args.dry_run)?;
+    // Our own file names its users; everything else is for whoever imports it.
+    let everyone = opened.format == Format::Recalld && common.names_nobody();
+    let headers = tenant_headers(args.tenant.as_deref(), everyone, settings)?;
+    let sender = Sender::new(client, headers, everyone, args.dry_run);
     let (found, reading) = in_thread(opened);
     let mut sending = Sending { sender, report: &mut report, note: (!args.dry_run).then_some(&note), bar: &bar, count };
     sending.all(found, done).await?;
