@@ -33,6 +33,8 @@ const JOBS_PATIENCE: Duration = Duration::from_secs(1);
 const BLOCKS_EVERY: Duration = Duration::from_secs(10);
 /// How often turns without a topic, and topics that changed, are looked for.
 const TOPICS_EVERY: Duration = Duration::from_secs(1);
+/// How often words are looked for that are yet to be understood.
+const FACTS_EVERY: Duration = Duration::from_secs(1);
 /// How soon a failed cleanup is tried again, at most.
 const CLEANUP_RETRY: Duration = Duration::from_secs(300);
 
@@ -49,11 +51,13 @@ impl Worker {
         let (stop, stopped) = watch::channel(false);
         let tools = tokio::spawn(until(stopped.clone(), give_up_on_tools(memory.clone())));
         let rows = tokio::spawn(until(stopped.clone(), derive_rows(memory.clone())));
+        let episodes = tokio::spawn(until(stopped.clone(), embed_episodes(memory.clone())));
         let blocks = tokio::spawn(until(stopped.clone(), pack_blocks(memory.clone())));
         let jobs = tokio::spawn(run_jobs(memory.clone(), stopped.clone()));
         let topics = tokio::spawn(until(stopped.clone(), tend_topics(memory.clone())));
+        let facts = tokio::spawn(until(stopped.clone(), learn_facts(memory.clone())));
         let cleaning = tokio::spawn(until(stopped, clean_up(memory, clock, cleanup_every)));
-        Self { stop, tasks: vec![cleaning, tools, rows, jobs, blocks, topics] }
+        Self { stop, tasks: vec![cleaning, tools, rows, jobs, blocks, topics, episodes, facts] }
     }
 
     /// Starts writing what waits in this store.
@@ -115,6 +119,18 @@ async fn derive_rows(memory: Memory) {
     }
 }
 
+/// Makes vectors for summaries that another embedder made them for. One that does not answer is asked again later.
+async fn embed_episodes(memory: Memory) {
+    loop {
+        match memory.embed_episodes().await {
+            Ok(embedded) if !embedded.waiting => return,
+            Ok(_) => {}
+            Err(error) => warn!(error = %error, "Vectors of summaries cannot be written yet: {error}"),
+        }
+        tokio::time::sleep(ROWS_RETRY).await;
+    }
+}
+
 /// Packs old text tightly, a little at a time.
 async fn pack_blocks(memory: Memory) {
     loop {
@@ -137,6 +153,24 @@ async fn tend_topics(memory: Memory) {
             Ok(_) => tokio::time::sleep(TOPICS_EVERY).await,
             Err(error) => {
                 warn!(error = %error, "Topics cannot be put in order yet: {error}");
+                tokio::time::sleep(ROWS_RETRY).await;
+            }
+        }
+    }
+}
+
+/// Learns from what users said, and looks again after a while.
+async fn learn_facts(memory: Memory) {
+    if let Err(error) = memory.check_facts().await {
+        warn!(error = %error, "Whether facts are of today's form cannot be told: {error}");
+    }
+    let mut pace = Pace::new(&memory);
+    loop {
+        match pace.piece(memory.learn_facts()).await {
+            Ok(0) => tokio::time::sleep(FACTS_EVERY).await,
+            Ok(_) => pace.rest().await,
+            Err(error) => {
+                warn!(error = %error, "Facts cannot be learned yet: {error}");
                 tokio::time::sleep(ROWS_RETRY).await;
             }
         }

@@ -11,7 +11,7 @@ use hyper::header::HeaderMap;
 use jiff::Timestamp;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
-use super::client::{Ask, Client, Need, tenant_headers, with_client};
+use super::client::{Ask, Client, Need, with_client};
 use super::failure::{Advised, Failure};
 use super::output;
 use super::table::counted;
@@ -25,9 +25,6 @@ const TAIL_BYTES: usize = 4 << 10;
 /// Flags of `export`. `--user` is everybody's: without it all users are exported.
 #[derive(Debug, Args)]
 pub(super) struct ExportArgs {
-    /// The tenant [default: default].
-    #[arg(long, value_name = "NAME")]
-    tenant: Option<String>,
     /// One conversation.
     #[arg(long, value_name = "ID", value_parser = session_id)]
     session: Option<SessionId>,
@@ -53,9 +50,8 @@ fn since(text: &str) -> Result<Timestamp, String> {
 
 pub(super) fn export(common: &Common, args: &ExportArgs) -> anyhow::Result<ExitCode> {
     let everyone = common.names_nobody() && args.session.is_none();
-    let headers = tenant_headers(args.tenant.as_deref(), everyone, &common.load([])?.settings)?;
     with_client(common, Need::Memory, async |client| {
-        let summary = write_out(client, args, &path(args, everyone), headers).await?;
+        let summary = write_out(client, args, &path(args, everyone)).await?;
         let (sessions, turns) = (counted(summary.sessions, "conversation"), counted(summary.turns, "turn"));
         output::note(format!("exported {sessions} with {turns}"));
         if summary.damaged > 0 {
@@ -83,7 +79,8 @@ fn path(args: &ExportArgs, everyone: bool) -> String {
     path
 }
 
-async fn write_out(client: &Client, args: &ExportArgs, path: &str, headers: HeaderMap) -> anyhow::Result<Summary> {
+async fn write_out(client: &Client, args: &ExportArgs, path: &str) -> anyhow::Result<Summary> {
+    let headers = HeaderMap::new();
     let response = client.send(Ask { method: Method::GET, path, headers, body: None }).await?;
     let mut file = args.output.as_deref().map(make).transpose()?;
     let (mut body, mut tail) = (response.into_body(), Vec::new());

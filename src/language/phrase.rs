@@ -48,6 +48,16 @@ impl Phrase {
         Phrase { parts: pattern.split_whitespace().map(part).collect() }
     }
 
+    /// Where matches that begin at word `at` may end, the longest first. A phrase of which every word may be missing matches
+    /// nothing, too.
+    pub fn ends_at<W: AsRef<str>>(&self, words: &[W], at: usize) -> Vec<usize> {
+        let mut found = Vec::new();
+        ends(&self.parts, words, at, &mut found);
+        found.sort_unstable_by(|one, other| other.cmp(one));
+        found.dedup();
+        found
+    }
+
     /// Where the longest match that begins at word `at` ends; a match has at least one word.
     pub fn end_at<W: AsRef<str>>(&self, words: &[W], at: usize) -> Option<usize> {
         end(&self.parts, words, at).filter(|end| at < *end)
@@ -66,19 +76,30 @@ fn end<W: AsRef<str>>(parts: &[Part], words: &[W], at: usize) -> Option<usize> {
     let Some((part, rest)) = parts.split_first() else {
         return Some(at);
     };
-    let taken = |forms: &[Form]| words.get(at).is_some_and(|word| forms.iter().any(|form| form.is(word.as_ref())));
-    match part {
-        Part::One(forms) => taken(forms).then(|| end(rest, words, at + 1))?,
-        Part::Maybe(forms) => {
-            let with = if taken(forms) { end(rest, words, at + 1) } else { None };
-            with.max(end(rest, words, at))
+    part.steps(words, at).filter_map(|next| end(rest, words, next)).max()
+}
+
+fn ends<W: AsRef<str>>(parts: &[Part], words: &[W], at: usize, found: &mut Vec<usize>) {
+    match parts.split_first() {
+        None => found.push(at),
+        Some((part, rest)) => part.steps(words, at).for_each(|next| ends(rest, words, next, found)),
+    }
+}
+
+impl Part {
+    /// Where the words behind this part may begin.
+    fn steps<W: AsRef<str>>(&self, words: &[W], at: usize) -> std::ops::RangeInclusive<usize> {
+        let taken = |forms: &[Form]| words.get(at).is_some_and(|word| forms.iter().any(|form| form.is(word.as_ref())));
+        let nowhere = 1..=0;
+        match self {
+            Part::One(forms) if taken(forms) => at + 1..=at + 1,
+            Part::Maybe(forms) if taken(forms) => at..=at + 1,
+            Part::Maybe(_) => at..=at,
+            Part::Gap => at..=words.len().min(at + GAP_WORDS_MAX),
+            Part::Start if at == 0 => at..=at,
+            Part::End if at == words.len() => at..=at,
+            Part::One(_) | Part::Start | Part::End => nowhere,
         }
-        Part::Gap => {
-            let last = words.len().min(at + GAP_WORDS_MAX);
-            (at..=last).filter_map(|next| end(rest, words, next)).max()
-        }
-        Part::Start => (at == 0).then(|| end(rest, words, at))?,
-        Part::End => (at == words.len()).then(|| end(rest, words, at))?,
     }
 }
 
@@ -172,6 +193,14 @@ mod tests {
     fn ends() {
         check(&["^ when"], "when and when", "when");
         check(&["that $"], "that is that", "that");
+    }
+
+    #[test]
+    fn all_ends_are_told() {
+        let words = ["play", "the", "old", "harp"];
+        assert_eq!(Phrase::read("play [*] [*]").ends_at(&words, 0), [3, 2, 1]);
+        assert_eq!(Phrase::read("[a]").ends_at(&words, 0), [0]);
+        assert!(Phrase::read("sing").ends_at(&words, 0).is_empty());
     }
 
     #[test]

@@ -213,6 +213,9 @@ impl Importer {
         let numbers = std::mem::take(&mut open.numbers);
         open.bytes = 0;
         let (scope, counted) = (open.scope.clone(), std::mem::replace(&mut open.counted, true));
+        if !self.dry {
+            self.admit(&scope, &arrival).await?;
+        }
         let takeout = self.memory.parts.store.takeout();
         let taken = match takeout.take_in(&scope, arrival.clone(), self.dry).await {
             Err(StoreError::Refused(_)) => self.one_by_one(&scope, arrival, &numbers).await?,
@@ -225,6 +228,19 @@ impl Importer {
         }
         self.report.add(taken);
         Ok(())
+    }
+
+    /// Whether the tenant may have this. What is here already is looked for only where that decides.
+    async fn admit(&self, scope: &Scope, arrival: &Arrival) -> Result<(), ReviewError> {
+        let (tenants, tenant) = (&self.memory.tenants, scope.tenant());
+        if tenants.admit_turns(tenant, true, arrival.turns.len() as u64).await.is_ok() {
+            return Ok(());
+        }
+        match self.memory.parts.store.takeout().take_in(scope, arrival.clone(), true).await {
+            Ok(new) => Ok(tenants.admit_turns(tenant, new.new, new.turns).await?),
+            // It is told when it is taken in.
+            Err(_) => Ok(()),
+        }
     }
 
     /// Something in it is refused: whatever is not is taken in all the same.

@@ -11,17 +11,25 @@ pub mod archive;
 mod check;
 pub mod conformance;
 mod episode;
+mod facts;
 mod job;
+mod ledger;
 mod page;
 mod recall;
 pub mod sqlite;
 mod takeout;
+mod tenants;
 mod topics;
 mod waiting;
 
 pub use archive::Archive;
-pub use episode::{Consolidation, Episodes, Limits, Progress, ReadRange, Stretch, Wanted};
+pub use episode::{Consolidation, DueEpisode, EpisodeChanges, Episodes, Limits, Progress, ReadRange, Stretch, Wanted};
+pub use facts::{
+    Cause, DueFacts, FACTS_MAX, FactCounts, FactEvent, FactHistory, Facts, Known, Learned, Outdated, QUOTES_LAST,
+    STATEMENTS_MAX, Understood, Undo, Undone, WhichFacts,
+};
 pub use job::{Claim, Effect, Finished, JobCounts, Jobs};
+pub use ledger::{DaySpent, Ledger, UNUSED_ANSWERS_MAX, UnusedAnswer};
 pub use page::{Page, PageRequest};
 pub use recall::{
     ChangeMark, Changes, DerivedRow, DueTurn, RecallCursor, RecallEntry, RecallKept, RecallPage, Stamp,
@@ -31,9 +39,10 @@ pub use sqlite::{Inspection, Sqlite};
 pub use takeout::{
     Arrival, EpisodesAfter, SessionsAfter, TakenIn, Takeout, TopicsAfter, TurnOrDamage, TurnRecords, TurnsAfter,
 };
+pub use tenants::{Erased, KEYS_MAX, Register, TENANTS_MAX, Tenants};
 pub use topics::{
     DerivedTopic, KeptTopic, Moment, PlacedTurn, SketchedTopic, TOPICS_PLACED_MAX, TopicMerge, TopicOutline,
-    TopicPatch, Topics, WhichTopics,
+    TopicPatch, TopicTold, Topics, Untold, UntoldTurn, WhichTopics,
 };
 pub use waiting::{Waiting, WaitingBounds};
 
@@ -181,6 +190,13 @@ pub trait Store: Send + Sync + 'static {
 
     /// What is exported and imported.
     fn takeout(&self) -> &dyn Takeout;
+    /// Tenants and the keys that open the doors.
+    fn tenants(&self) -> &dyn Tenants;
+    /// Where facts are kept.
+    fn facts(&self) -> &dyn Facts;
+
+    /// What the memory model costs, and its answers that could not be used.
+    fn ledger(&self) -> &dyn Ledger;
 
     /// Counts what a user has.
     fn stats(&self, scope: &Scope) -> StoreFuture<'_, Stats>;

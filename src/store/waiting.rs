@@ -11,9 +11,9 @@ use tracing::{info, warn};
 
 use super::check;
 use super::{
-    Archive, ChangeMark, Changes, DerivedRow, DueTurn, Episodes, Expired, Expiry, HistoryMatch, Jobs, Kept, Opened,
-    Page, PageRequest, RecallCursor, RecallPage, Recent, Revised, Stats, Store, StoreError, StoreFuture,
-    TRACE_BYTES_MAX, Takeout, Todo, Topics, Trail,
+    Archive, ChangeMark, Changes, DerivedRow, DueTurn, Episodes, Expired, Expiry, Facts, HistoryMatch, Jobs, Kept,
+    Ledger, Opened, Page, PageRequest, RecallCursor, RecallPage, Recent, Revised, Stats, Store, StoreError,
+    StoreFuture, TRACE_BYTES_MAX, Takeout, Tenants, Todo, Topics, Trail,
 };
 use crate::clock::Clock;
 use crate::id::{SessionId, TurnId};
@@ -548,6 +548,18 @@ impl<S: Store> Store for Waiting<S> {
 
     fn takeout(&self) -> &dyn Takeout {
         self.inner.takeout()
+    }
+
+    fn tenants(&self) -> &dyn Tenants {
+        self.inner.tenants()
+    }
+
+    fn facts(&self) -> &dyn Facts {
+        self.inner.facts()
+    }
+
+    fn ledger(&self) -> &dyn Ledger {
+        self.inner.ledger()
     }
 
     fn stats(&self, scope: &Scope) -> StoreFuture<'_, Stats> {

@@ -249,8 +249,6 @@ struct TopicWire {
     title: String,
     #[serde(default, skip_serializing_if = "is_false")]
     named: bool,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    summary: Option<String>,
     importance: f64,
     accesses: u64,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -265,9 +263,9 @@ struct TopicWire {
 
 impl From<&TopicRecord> for TopicWire {
     fn from(record: &TopicRecord) -> Self {
-        let Topic { id, title, summary, importance, accesses, tags, created_at, last_used, .. } = record.topic.clone();
+        let Topic { id, title, importance, accesses, tags, created_at, last_used, .. } = record.topic.clone();
         let TopicRecord { named, forgotten_at, merged_into, .. } = *record;
-        Self { id, title, named, summary, importance, accesses, tags, created_at, last_used, forgotten_at, merged_into }
+        Self { id, title, named, importance, accesses, tags, created_at, last_used, forgotten_at, merged_into }
     }
 }
 
@@ -276,7 +274,7 @@ impl From<TopicWire> for TopicRecord {
         let topic = Topic {
             id: wire.id,
             title: wire.title,
-            summary: wire.summary,
+            summary: None,
             importance: wire.importance,
             accesses: wire.accesses,
             messages: 0,

@@ -137,12 +137,15 @@ pub struct TopicLink {
     /// Whether the topic is called after this turn.
     #[serde(default, skip_serializing_if = "is_false")]
     pub gives_title: bool,
+    /// Whether a model found the title that knows this turn.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub in_title: bool,
 }
 
 /// A topic.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TopicRecord {
-    /// The topic; its messages are not counted.
+    /// The topic; its messages are not counted, and it is told anew.
     pub topic: Topic,
     /// Whether a person named it.
     pub named: bool,

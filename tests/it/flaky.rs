@@ -15,8 +15,8 @@ use recalld::store::{
     Trail,
 };
 use recalld::store::{
-    Expired, Expiry, Kept, Opened, Page, PageRequest, Recent, Sqlite, Stats, Store, StoreError, StoreFuture, Takeout,
-    Topics,
+    Expired, Expiry, Facts, Kept, Ledger, Opened, Page, PageRequest, Recent, Sqlite, Stats, Store, StoreError,
+    StoreFuture, Takeout, Tenants, Topics,
 };
 
 /// SQLite, or whatever error it was told to fail with.
@@ -210,6 +210,18 @@ impl Store for Flaky {
 
     fn takeout(&self) -> &dyn Takeout {
         self.inner.takeout()
+    }
+
+    fn tenants(&self) -> &dyn Tenants {
+        self.inner.tenants()
+    }
+
+    fn facts(&self) -> &dyn Facts {
+        self.inner.facts()
+    }
+
+    fn ledger(&self) -> &dyn Ledger {
+        self.inner.ledger()
     }
 
     fn stats(&self, scope: &Scope) -> StoreFuture<'_, Stats> {

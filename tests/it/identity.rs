@@ -7,10 +7,10 @@ use serde_json::json;
 use crate::house::{House, SESSION};
 
 /// Ann until five past twelve, signed with `hush`.
-pub(crate) const ANN: &str = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.\
+const ANN: &str = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.\
                    eyJzdWIiOiJhbm4iLCJleHAiOjE3NjcyNjkxMDB9.\
                    9FadOOOd8pLwfVw7nBCg-sLF96px6TAdfkhwT2Yz6mA";
-pub(crate) const TOKEN: &str = "x-openwebui-user-jwt";
+const TOKEN: &str = "x-openwebui-user-jwt";
 
 fn signing() -> House {
     House::plan().setting(|settings| settings.openwebui_jwt_secret = Secret::new("hush")).open()

@@ -7,13 +7,13 @@ use axum::body::Body;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
-use recalld::config::Secret;
 use serde_json::{Value, json};
 
 use crate::any_conversation::{Deed, Naming, converse, deed};
 use crate::house::{Answer, House, OTHER_SESSION, SESSION, field};
 use crate::openai::open;
 use crate::process::recalld;
+use crate::routes::API_KEY;
 use crate::upstream::Recording;
 
 const LINES: &str = "application/x-ndjson";
@@ -160,18 +160,20 @@ async fn a_file_goes_to_whoever_imports_it() {
     assert_eq!(types(&export(&dry, "everyone=true").await), ["header", "end"], "a dry run writes nothing");
 }
 
-/// Where tokens name users, nobody takes everybody's memory along who cannot sign.
+/// All users of a tenant take every right.
 #[tokio::test]
-async fn a_token_opens_one_memory() {
-    let house = House::plan().setting(|settings| settings.openwebui_jwt_secret = Secret::new("hush")).open();
-    for token in [None, Some(crate::identity::ANN)] {
-        for (method, path) in [("GET", "export"), ("POST", "import")] {
-            let ask = house.ask(method, &format!("/api/v1/{path}?everyone=true")).header("content-type", LINES);
-            let ask = if let Some(token) = token { ask.header(crate::identity::TOKEN, token) } else { ask };
-            assert_eq!(ask.send().await.refusal(), (403, "not_allowed"), "{path} {token:?}");
-        }
+async fn everybody_takes_the_right_of_an_admin() {
+    let house = House::plan().setting(|settings| settings.api_key = API_KEY.into()).open();
+    let made = house.post("/api/v1/keys").header("x-api-key", API_KEY);
+    let made = made.json(json!({"tenant": "default", "rights": ["read", "write"], "trust_identity": true})).await;
+    let key = made.json()["key"].as_str().expect("a key").to_owned();
+    for (method, path) in [("GET", "export"), ("POST", "import")] {
+        let path = format!("/api/v1/{path}?everyone=true");
+        let ask = |key: &str| house.ask(method, &path).header("content-type", LINES).header("x-api-key", key);
+        assert_eq!(ask(&key).send().await.refusal(), (403, "missing_right"), "{path}");
+        assert_eq!(ask(API_KEY).send().await.status, 200, "{path}");
     }
-    let own = house.get("/api/v1/export").header(crate::identity::TOKEN, crate::identity::ANN).send().await;
+    let own = house.get("/api/v1/export").header("x-api-key", &key).user("ann").send().await;
     assert!(own.status == 200 && own.text().contains("\"user\":\"ann\""), "{}", own.text());
 }
 
@@ -312,8 +314,8 @@ fn a_memory_moves_from_file_to_file() {
     let exported = std::fs::read_to_string(&file).expect("the file");
     assert_eq!(run(there.path(), &["export"]).1, exported);
     let tokens = [("RECALLD_OPENWEBUI_JWT_SECRET_ENV", "HUSH"), ("HUSH", "a secret of some length")];
-    let (code, signed, complaint) = run_with(there.path(), &["export"], &tokens);
-    assert_eq!((code, signed), (0, exported.clone()), "the command line signs for everybody: {complaint}");
+    let (code, owned, complaint) = run_with(there.path(), &["export"], &tokens);
+    assert_eq!((code, owned), (0, exported.clone()), "whoever owns the file has all of it: {complaint}");
     let half: String = exported.lines().take(3).map(|line| format!("{line}\n")).collect();
     std::fs::write(here.path().join("half.jsonl"), half).expect("written");
     let (code, _, complaint) = run(there.path(), &["import", &here.path().join("half.jsonl").display().to_string()]);

@@ -12,6 +12,7 @@ use tokio::sync::mpsc::channel;
 use utoipa::{IntoParams, ToSchema};
 
 use crate::api::App;
+use crate::api::access::Visitor;
 use crate::api::error::{ApiError, ErrorView};
 use crate::api::params::Params;
 use crate::id::SessionId;
@@ -49,10 +50,10 @@ pub(in crate::api) struct ExportQuery {
               (status = 400, body = ErrorView), (status = 403, body = ErrorView), (status = 404, body = ErrorView)))]
 pub(in crate::api) async fn export(
     State(app): State<App>,
-    headers: HeaderMap,
+    visitor: Visitor,
     Params(query): Params<ExportQuery>,
 ) -> Result<Response, ApiError> {
-    let request = query.request(&app, &headers)?;
+    let request = query.request(&app, &visitor)?;
     let (pieces, mut taken) = channel(PIECES_WAITING);
     let memory = app.memory.clone();
     let task = tokio::spawn(async move { memory.export(request, pieces).await });
@@ -78,10 +79,10 @@ fn broke(detail: String) -> ApiError {
 }
 
 impl ExportQuery {
-    fn request(&self, app: &App, headers: &HeaderMap) -> Result<ExportRequest, ApiError> {
+    fn request(&self, app: &App, visitor: &Visitor) -> Result<ExportRequest, ApiError> {
         let session = self.session.as_deref().map(|id| SessionId::parse(id).ok_or_else(ApiError::invalid_session));
         let session = session.transpose()?;
-        let whose = app.whose(headers, self.user_id.as_deref(), session, self.everyone)?;
+        let whose = app.whose(visitor, self.user_id.as_deref(), session, self.everyone)?;
         let since = self.since.as_deref().filter(|text| !text.is_empty()).map(|text| {
             text.parse::<Timestamp>().map_err(|_| {
                 let detail = format!("since is `{text}`, it must be a time such as 2026-05-12T14:03:00Z");
@@ -170,12 +171,12 @@ impl ImportView {
               (status = 413, body = ErrorView), (status = 415, body = ErrorView)))]
 pub(in crate::api) async fn import(
     State(app): State<App>,
-    headers: HeaderMap,
+    visitor: Visitor,
     Params(query): Params<ImportQuery>,
     body: Body,
 ) -> Result<Json<ImportView>, ApiError> {
-    check_type(&headers)?;
-    let whose = app.whose(&headers, query.user_id.as_deref(), None, query.everyone)?;
+    check_type(&visitor)?;
+    let whose = app.whose(&visitor, query.user_id.as_deref(), None, query.everyone)?;
     let importer = app.memory.import(whose, query.dry_run, query.again);
     let mut reading = Reading { importer, line: Vec::new(), number: 0, begun: false, ended: false };
     let mut pieces = body.into_data_stream();

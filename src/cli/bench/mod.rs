@@ -3,6 +3,8 @@
 mod archive;
 mod bare;
 mod chatter;
+mod facts;
+mod long;
 mod process;
 mod proxy;
 mod recall;
@@ -38,16 +40,22 @@ enum What {
     Followups(recall::followups::FollowupsArgs),
     /// Whether messages find their topic.
     Topics(topics::TopicsArgs),
+    /// Whether the summary that tells of the answer is found.
+    Episodes(recall::episodes::EpisodesArgs),
     /// Learn weights for recall from chats with questions.
     Learn(recall::learn::LearnArgs),
     /// What recall costs, and how that grows.
     RecallSpeed(recall::speed::SpeedArgs),
+    /// A conversation that never ends: context, recall and digest must not grow with it.
+    Long(long::LongArgs),
     /// Archived turns beside gzip and base64: bytes and speed.
     Archive(archive::ArchiveArgs),
     /// A memory out to a file and into another store: messages a second, and memory.
     Takeout(takeout::TakeoutArgs),
     /// What of the answers survives in summaries of a twentieth.
     Summaries(summaries::SummariesArgs),
+    /// What is learned from what people type, and what is not.
+    Facts(facts::FactsArgs),
     /// The bare pass-through that `proxy` is measured beside, in a process of its own.
     #[command(hide = true)]
     PassThrough {
@@ -65,12 +73,15 @@ pub(super) fn bench(args: &BenchArgs, json: bool) -> anyhow::Result<ExitCode> {
         What::Proxy(args) => runtime.block_on(proxy::run(args))?.print(json),
         What::Recall(args) => recall::print(&runtime.block_on(recall::rank::run(args))?, json)?,
         What::Followups(args) => recall::print(&runtime.block_on(recall::followups::run(args))?, json)?,
+        What::Episodes(args) => recall::print(&runtime.block_on(recall::episodes::run(args))?, json)?,
         What::Topics(args) => recall::print(&runtime.block_on(topics::run(args))?, json)?,
         What::Learn(args) => recall::print(&runtime.block_on(recall::learn::run(args))?, json)?,
         What::RecallSpeed(args) => recall::print(&runtime.block_on(recall::speed::run(args))?, json)?,
+        What::Long(args) => recall::print(&runtime.block_on(long::run(args))?, json)?,
         What::Archive(args) => archive::run(args)?.print(json),
         What::Takeout(args) => runtime.block_on(takeout::run(args))?.print(json),
         What::Summaries(args) => recall::print(&summaries::run(args)?, json)?,
+        What::Facts(args) => recall::print(&facts::run(args)?, json)?,
         What::PassThrough { here, there } => {
             runtime.block_on(scene::serve_on(*here, scene::pass_through(*there)))?;
         }

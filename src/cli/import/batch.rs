@@ -96,7 +96,8 @@ pub(super) struct Sender<'a> {
 
 impl<'a> Sender<'a> {
     /// Sends to the users that the lines name, or all to whoever imports.
-    pub(super) fn new(client: &'a Client, mut headers: HeaderMap, everyone: bool, dry: bool) -> Self {
+    pub(super) fn new(client: &'a Client, everyone: bool, dry: bool) -> Self {
+        let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson"));
         Self { client, headers, path: format!("/api/v1/import?everyone={everyone}&dry_run={dry}") }
     }

@@ -27,7 +27,7 @@ use self::batch::{Batch, Sender};
 use self::note::Note;
 use self::report::Report;
 use super::Common;
-use super::client::{Client, Need, tenant_headers, with_client};
+use super::client::{Client, Need, with_client};
 use super::failure::Failure;
 use crate::config::Settings;
 use crate::takeout::{Around, Format, Found, Line, ReadError, SAMPLE_BYTES, detect, read};
@@ -44,9 +44,6 @@ pub(super) struct ImportArgs {
     /// auto, recalld, chatgpt, claude, openwebui, mem0, langchain or transcript.
     #[arg(long, default_value = "auto", value_name = "FORMAT", value_parser = format)]
     format: Chosen,
-    /// The tenant [default: default].
-    #[arg(long, value_name = "NAME")]
-    tenant: Option<String>,
     /// Write nothing; say what would be written, and what is wrong with the files.
     #[arg(long)]
     dry_run: bool,
@@ -104,14 +101,13 @@ async fn import_file(
 ) -> anyhow::Result<Report> {
     let opened = open_file(path, args.format, &settings.memory().zone)?;
     let mut report = Report::of(path, opened.format);
-    let note = Note::of(path, common, args.tenant.as_deref());
+    let note = Note::of(path, common);
     let done = if args.resume { note.done() } else { 0 };
     let bar = bar(opened.bytes);
     let count = Arc::clone(&opened.read);
     // Our own file names its users; everything else is for whoever imports it.
     let everyone = opened.format == Format::Recalld && common.names_nobody();
-    let headers = tenant_headers(args.tenant.as_deref(), everyone, settings)?;
-    let sender = Sender::new(client, headers, everyone, args.dry_run);
+    let sender = Sender::new(client, everyone, args.dry_run);
     let (found, reading) = in_thread(opened);
     let mut sending = Sending { sender, report: &mut report, note: (!args.dry_run).then_some(&note), bar: &bar, count };
     sending.all(found, done).await?;

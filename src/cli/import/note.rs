@@ -15,10 +15,10 @@ pub(super) struct Note {
 }
 
 impl Note {
-    pub(super) fn of(file: &Path, common: &Common, tenant: Option<&str>) -> Self {
+    pub(super) fn of(file: &Path, common: &Common) -> Self {
         let known = file.canonicalize().ok().zip(file.metadata().ok());
         let path = known.and_then(|(file, about)| {
-            let to = (&common.server, &common.data, &common.user, tenant);
+            let to = (&common.server, &common.data, &common.user, &common.tenant);
             let name = format!("{file:?} {} {:?} {to:?}", about.len(), about.modified().ok());
             let folder = state_folder(variable)?.join("imports");
             Some(folder.join(format!("{:016x}", xxh3_64(name.as_bytes()))))

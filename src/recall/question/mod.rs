@@ -16,7 +16,7 @@ use std::ops::Range;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use super::when::{self, MonthNamed, TimeRange};
+use crate::language::when::{self, MonthNamed, TimeRange};
 use crate::language::{Phrases, Tongue, Word, follows_up, is_first_person, is_saying, is_stop, spans, tongue, words};
 use cut::cut;
 use names::names;

@@ -6,9 +6,9 @@
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
+use crate::language::when::{MonthNamed, TimeRange};
 use crate::recall::marks::Marks;
 use crate::recall::question::Question;
-use crate::recall::when::{MonthNamed, TimeRange};
 
 /// "When …?" and the message names a time.
 pub(crate) fn when(question: &Question, marks: Marks) -> f32 {

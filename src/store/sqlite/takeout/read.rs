@@ -37,7 +37,7 @@ pub(super) fn sessions(
 ) -> Result<Option<Vec<SessionRecord>>, StoreError> {
     let Some(after) = key_of_session(db, scope, which.after)? else { return Ok(None) };
     let sql = format!(
-        "SELECT {}, history, next_number FROM session WHERE tenant = ?1 AND user = ?2 AND key > ?3
+        "SELECT {}, history, next_number, ttl_of_tenant FROM session WHERE tenant = ?1 AND user = ?2 AND key > ?3
            AND updated_at >= ?4 AND (?5 OR kind = 'durable') AND (?7 IS NULL OR id = ?7) ORDER BY key LIMIT ?6",
         session::COLUMNS
     );
@@ -46,6 +46,8 @@ pub(super) fn sessions(
         let Session { id, kind, metadata, ttl, created_at, updated_at, last_accessed, .. } = found;
         let history = place::read_mode(row.get_ref(9)?.as_str()?);
         let next_number = row.get(10)?;
+        // What a tenant gives to all of its conversations stays with the tenant.
+        let ttl = ttl.filter(|_| !row.get::<_, bool>(11).unwrap_or_default());
         Ok(SessionRecord { id, kind, created_at, updated_at, last_accessed, ttl, history, next_number, metadata })
     };
     let (tenant, user) = (scope.tenant().as_str(), scope.user().as_str());
@@ -71,7 +73,7 @@ pub(super) fn topics(
     which: TopicsAfter,
 ) -> Result<Option<Vec<TopicRecord>>, StoreError> {
     let Some((merged, after)) = place_of_topic(db, scope, which.after)? else { return Ok(None) };
-    let sql = "SELECT topic.id, topic.title, topic.title_turn IS NULL, topic.summary, topic.importance, topic.accesses,
+    let sql = "SELECT topic.id, topic.title, topic.title_turn IS NULL, topic.importance, topic.accesses,
                       topic.tags, topic.created_at, topic.last_used, topic.forgotten_at, other.id
                FROM topic LEFT JOIN topic AS other ON other.key = topic.merged_into
                WHERE topic.tenant = ?1 AND topic.user = ?2 AND (topic.merged_into IS NOT NULL, topic.key) > (?3, ?4)
@@ -99,24 +101,25 @@ fn place_of_topic(db: &Connection, scope: &Scope, id: Option<TopicId>) -> Result
 }
 
 fn topic(row: &Row<'_>) -> rusqlite::Result<TopicRecord> {
-    let tags: String = row.get(6)?;
-    let merged_into: Option<[u8; 16]> = row.get(10)?;
+    let tags: String = row.get(5)?;
+    let merged_into: Option<[u8; 16]> = row.get(9)?;
     let topic = Topic {
         id: TopicId::from_uuid(Uuid::from_bytes(row.get(0)?)),
         title: row.get(1)?,
-        summary: row.get(3)?,
-        importance: row.get(4)?,
-        accesses: row.get(5)?,
+        // It is told again from the turns: how far it tells is known by their rows.
+        summary: None,
+        importance: row.get(3)?,
+        accesses: row.get(4)?,
         messages: 0,
         // The database checks that it is JSON.
         tags: serde_json::from_str(&tags).unwrap_or_default(),
-        created_at: from_micros(row.get(7)?),
-        last_used: from_micros(row.get(8)?),
+        created_at: from_micros(row.get(6)?),
+        last_used: from_micros(row.get(7)?),
     };
     Ok(TopicRecord {
         topic,
         named: row.get(2)?,
-        forgotten_at: row.get::<_, Option<i64>>(9)?.map(from_micros),
+        forgotten_at: row.get::<_, Option<i64>>(8)?.map(from_micros),
         merged_into: merged_into.map(|id| TopicId::from_uuid(Uuid::from_bytes(id))),
     })
 }
@@ -161,7 +164,7 @@ fn key_of_episode(db: &Connection, scope: &Scope, id: Option<EpisodeId>) -> Resu
 fn turns_sql() -> String {
     format!(
         "SELECT {COLUMNS}, (SELECT id FROM turn AS before WHERE before.session = turn.session AND before.number = parent),
-                attempt, ids, revised, topic.id, topic.title_turn IS turn.key
+                attempt, ids, revised, topic.id, topic.title_turn IS turn.key, turn.key <= topic.title_knows
          FROM turn LEFT JOIN place ON place.turn = turn.key LEFT JOIN topic_turn ON topic_turn.turn = turn.key
               LEFT JOIN topic ON topic.key = topic_turn.topic
          WHERE turn.session = ?1 AND turn.number > ?2 AND turn.created_at >= ?3 ORDER BY turn.number LIMIT ?4"
@@ -207,14 +210,15 @@ impl Standing {
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
         let id =
             |column: usize| Ok::<_, rusqlite::Error>(row.get::<_, Option<[u8; 16]>>(column)?.map(Uuid::from_bytes));
-        let gives_title: bool = row.get::<_, Option<bool>>(NEXT + 5)?.unwrap_or_default();
+        let flag = |column: usize| Ok::<_, rusqlite::Error>(row.get::<_, Option<bool>>(column)?.unwrap_or_default());
+        let (gives_title, in_title) = (flag(NEXT + 5)?, flag(NEXT + 6)?);
         Ok(Self {
             row: TurnRow::read(row)?,
             parent: id(NEXT)?.map(TurnId::from_uuid),
             attempt: row.get::<_, Option<u32>>(NEXT + 1)?.unwrap_or_default(),
             ids: place::read_ids(row.get(NEXT + 2)?),
-            revised: row.get::<_, Option<bool>>(NEXT + 3)?.unwrap_or_default(),
-            topic: id(NEXT + 4)?.map(|id| TopicLink { id: TopicId::from_uuid(id), gives_title }),
+            revised: flag(NEXT + 3)?,
+            topic: id(NEXT + 4)?.map(|id| TopicLink { id: TopicId::from_uuid(id), gives_title, in_title }),
         })
     }
 

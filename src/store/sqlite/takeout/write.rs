@@ -98,9 +98,10 @@ fn check(record: &TurnRecord) -> Result<(), StoreError> {
 
 /// The conversation's row; it is made if need be, with its own dates. Answers whether it was.
 fn place_for(db: &Connection, scope: &Scope, record: &SessionRecord) -> Result<(Place, bool), StoreError> {
-    let sql = "INSERT INTO session (tenant, user, id, kind, metadata, ttl, next_number, turns, created_at, updated_at,
-                                    last_accessed, history)
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 0, ?8, ?9, ?10, ?11) ON CONFLICT (tenant, user, id) DO NOTHING";
+    let sql = "INSERT INTO session (tenant, user, id, kind, metadata, ttl, ttl_of_tenant, next_number, turns, created_at,
+                                    updated_at, last_accessed, history)
+               VALUES (?1, ?2, ?3, ?4, ?5, coalesce(?6, (SELECT ttl FROM tenant WHERE name = ?1)), ?6 IS NULL, ?7, 0, ?8, ?9,
+                       ?10, ?11) ON CONFLICT (tenant, user, id) DO NOTHING";
     let (tenant, user) = (scope.tenant().as_str(), scope.user().as_str());
     let values = params![
         tenant,
@@ -263,9 +264,9 @@ fn join(db: &Connection, scope: &Scope, key: i64, turn: &Turn, link: TopicLink) 
     execute(db, "DELETE FROM topic_todo WHERE turn = ?1", [key])?;
     let enter = "INSERT OR IGNORE INTO topic_turn (turn, topic, messages) VALUES (?1, ?2, ?3)";
     execute(db, enter, params![key, topic, turn.spoken()])?;
-    let told = "UPDATE topic SET version = version + 1, title_turn = iif(?3 AND title_turn = ?4, ?2, title_turn)
-                WHERE key = ?1";
-    execute(db, told, params![topic, key, link.gives_title, TO_COME]).map(drop)
+    let told = "UPDATE topic SET version = version + 1, title_turn = iif(?3 AND title_turn = ?4, ?2, title_turn),
+                    title_knows = iif(?5 AND title_turn IS NOT NULL, ?2, title_knows) WHERE key = ?1";
+    execute(db, told, params![topic, key, link.gives_title, TO_COME, link.in_title]).map(drop)
 }
 
 /// The session's row after turns arrived.
@@ -393,16 +394,15 @@ pub(super) fn topic(db: &Connection, scope: &Scope, record: &TopicRecord) -> Res
         return Ok(false);
     }
     let TopicRecord { topic, named, forgotten_at, .. } = record;
-    let sql = "INSERT INTO topic (tenant, user, id, title, title_turn, summary, importance, accesses, tags, created_at,
+    let sql = "INSERT INTO topic (tenant, user, id, title, title_turn, importance, accesses, tags, created_at,
                                   last_used, stale, forgotten_at, merged_into)
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
     let values = params![
         scope.tenant().as_str(),
         scope.user().as_str(),
         topic.id.as_uuid().as_bytes(),
         topic.title,
         (!named).then_some(TO_COME),
-        topic.summary,
         if topic.importance.is_finite() { topic.importance } else { crate::topic::IMPORTANCE },
         topic.accesses,
         to_json(&topic.tags),
