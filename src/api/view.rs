@@ -33,7 +33,7 @@ pub(super) struct SessionView {
     kind: &'static str,
     #[schema(value_type = Object)]
     metadata: Map<String, Value>,
-    /// The session's own time to live, or null when the server's setting rules.
+    /// The session's own time to live or its tenant's, or null when the server's setting rules.
     ttl: Option<String>,
     /// How many turns it holds.
     turns: u64,

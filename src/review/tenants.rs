@@ -104,7 +104,7 @@ impl Memory {
     pub async fn erase_tenant(&self, tenant: &Tenant, everything: bool) -> Result<Erased, TenantError> {
         let store = self.parts.store.tenants();
         let usage = self.reported("count_tenant", store.usage(tenant, false).await)?;
-        if usage == Usage::default() {
+        if usage.sessions == 0 && !everything {
             self.record(tenant).await?;
         }
         if usage.sessions > 0 && !everything {

@@ -95,7 +95,7 @@ pub(super) fn compose(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::id::{CountedIds, Ids, SessionId};
+    use crate::id::{CountedIds, Ids};
     use crate::message::{Message, Role};
     use crate::session::{Templates, TurnStatus};
     use jiff::Timestamp;

@@ -1,9 +1,14 @@
 //! Keys: made once, checked at the door, bound to whom they say, ended when somebody says so.
 
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::Stdio;
+
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use crate::house::{Answer, Ask, House, SESSION, keys};
+use crate::process::{Server, recalld};
 use crate::routes::API_KEY;
 
 fn closed() -> House {
@@ -213,7 +218,7 @@ async fn one_tenants_key_learns_nothing_of_the_others() {
     let house = closed();
     let own = key(&house, json!({"rights": ["read", "erase"], "tenant": "default", "user_id": "ann"})).await;
     let seen = with(house.get("/api/v1/stats"), &own).send().await.expect(200);
-    for field in ["data_bytes", "chat_requests", "jobs_queued", "jobs_dead"] {
+    for field in ["data_bytes", "chat_requests", "jobs_queued", "jobs_dead", "turns_to_understand"] {
         assert_eq!(seen[field], Value::Null, "{field}");
         assert!(admin(&house, "GET", "/api/v1/stats").send().await.expect(200)[field].is_u64(), "{field}");
     }
@@ -245,4 +250,59 @@ async fn too_many_wrong_keys_are_refused() {
     assert_eq!(from("1.1.1.1, 192.0.2.2", "a guess").await.status, 401, "others are not held to account");
     house.clock.advance(SignedDuration::from_secs(wait as i64));
     assert_eq!(from("192.0.2.1", "a guess").await.status, 401);
+}
+
+/// What a command says, and how it ended.
+fn command(folder: &Path, arguments: &[&str], settings: &[(&str, &str)]) -> (Option<i32>, String) {
+    let arguments: Vec<&str> = arguments.iter().copied().chain(["--data", "r.db"]).collect();
+    let ended = recalld(folder, &arguments, settings).stdout(Stdio::piped()).output().expect("the binary runs");
+    (ended.status.code(), String::from_utf8(ended.stdout).expect("text").trim().to_owned())
+}
+
+/// Whoever has the data file needs no key for it; a running server wants one, from the command line as from everybody.
+#[test]
+fn the_command_line_makes_keys_and_shows_them() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (code, admin) = command(folder.path(), &["keys", "create", "mine", "--rights", "read,admin"], &[]);
+    assert_eq!((code, admin.len(), &admin[..3]), (Some(0), 80, "rk_"), "{admin}");
+    assert_eq!(command(folder.path(), &["tenants", "create", "acme", "ttl=24h"], &[]).0, Some(0));
+    assert_eq!(command(folder.path(), &["keys", "create", "--tenant", "nobody"], &[]).0, Some(3));
+
+    let server = Server::start(folder.path(), &[]);
+    let with_key = [("RECALLD_KEY", admin.as_str())];
+    assert_eq!(command(folder.path(), &["keys", "list"], &[]).0, Some(1), "the server has the file");
+    let (code, listed) = command(folder.path(), &["keys", "list"], &with_key);
+    assert!(code == Some(0) && listed.contains("mine") && listed.contains("read,admin"), "{listed}");
+    let (code, key) = command(folder.path(), &["keys", "create", "--tenant", "acme", "--user", "ann"], &with_key);
+    assert_eq!(code, Some(0));
+    let bearer = format!("Bearer {key}");
+    let sessions = |bearer: &str| server.send("GET", "/api/v1/sessions", &[("authorization", bearer)], "").0;
+    assert_eq!(sessions(&bearer), 200);
+    let statuses: Vec<u16> = (0..21).map(|_| sessions("Bearer wrong")).collect();
+    assert_eq!((statuses[0], statuses[20]), (401, 429), "counted by the address that connects");
+    assert_eq!(sessions(&bearer), 200);
+
+    assert_eq!(command(folder.path(), &["keys", "revoke", &key], &with_key).0, Some(0));
+    assert_eq!(sessions(&bearer), 401);
+    server.kill();
+    let (code, shown) = command(folder.path(), &["tenants", "show", "acme", "--json"], &[]);
+    let shown: Value = serde_json::from_str(&shown).expect("JSON");
+    assert_eq!((code, &shown["settings"]), (Some(0), &json!({"ttl": "24h"})));
+}
+
+/// A public address needs a key; one that was made is enough.
+#[test]
+fn a_public_address_needs_a_key() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let public = ["serve", "--listen", "0.0.0.0:0"];
+    let refused = command(folder.path(), &public, &[]);
+    assert_eq!(refused.0, Some(1));
+    assert_eq!(command(folder.path(), &["keys", "create", "--rights", "admin"], &[]).0, Some(0));
+    let mut served = recalld(folder.path(), &["serve", "--listen", "0.0.0.0:0", "--data", "r.db"], &[]);
+    let mut served = served.spawn().expect("the binary starts");
+    let lines = BufReader::new(served.stderr.take().expect("piped")).lines();
+    let told = lines.map_while(Result::ok).find(|line| line.trim().starts_with("key"));
+    served.kill().expect("it runs");
+    served.wait().expect("it ends");
+    assert!(told.is_some_and(|line| line.contains("required")), "the banner says so");
 }

@@ -46,7 +46,7 @@ pub(in crate::api) struct StatsView {
     /// What looked like a fact and was none, by reason.
     facts_refused: BTreeMap<String, u64>,
     /// Turns of everybody that are yet to be looked at for facts.
-    turns_to_understand: u64,
+    turns_to_understand: Option<u64>,
     /// Who answers.
     model: String,
     /// Who summarises in the background.
@@ -118,7 +118,7 @@ pub(in crate::api) async fn show(
         jobs_last_error: own.last_error,
         facts: facts.with_status(Status::Active),
         facts_quarantined: facts.with_status(Status::Quarantined),
-        turns_to_understand: facts.waiting,
+        turns_to_understand: of_all(facts.waiting),
         facts_refused: facts.refused.into_iter().collect(),
         model: app.memory.of(&visitor.access.tenant).model_name().to_owned(),
         memory_model: app.memory.summariser_name().to_owned(),
