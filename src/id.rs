@@ -89,6 +89,12 @@ impl SessionId {
         Self(Uuid::new_v5(&NAMES, [tenant, "", "", user, request].join("\0").as_bytes()))
     }
 
+    /// The conversation that came out of another program, by that program's name for it. Always the same, so that
+    /// what is imported twice is there once; no tenant is called nothing, so no client's name leads here.
+    pub fn imported(source: &str, conversation: &str) -> Self {
+        Self(Uuid::new_v5(&NAMES, ["", source, conversation].join("\0").as_bytes()))
+    }
+
     /// The session a visitor of a tenant calls by this name. No durable session has the same id: names
     /// carry no control characters, so none begins with the second zero.
     pub fn ephemeral(tenant: &str, name: &str) -> Self {
@@ -108,6 +114,19 @@ impl TurnId {
     /// The id of the turn's message at `position`, counted from 0.
     pub fn message(&self, position: u16) -> MessageId {
         MessageId(Uuid::from_u128(self.0.as_u128() | (u128::from(position) + 1)))
+    }
+}
+
+impl TurnId {
+    /// The turn of another program's conversation that a message with this name opened at this time; always the same.
+    pub fn imported(at: Timestamp, conversation: SessionId, message: &str) -> Self {
+        let name = [conversation.as_uuid().as_bytes(), message.as_bytes()].concat();
+        turn_id(at, xxhash_rust::xxh3::xxh3_64(&name))
+    }
+
+    /// Whether it has the form of a turn's id: room for its messages at the end.
+    pub fn has_room_for_messages(&self) -> bool {
+        self.0.as_u128() & 0xffff == 0
     }
 }
 
@@ -162,6 +181,11 @@ impl JobId {
 }
 
 impl EpisodeId {
+    /// Reads the hyphenated form.
+    pub fn parse(text: &str) -> Option<Self> {
+        hyphenated(text).map(Self)
+    }
+
     /// The episode of a session that begins here. Made again from the same turns it has the same id, so that whatever
     /// points at it still does.
     pub fn beginning(session: SessionId, level: &str, first: u64, at: Timestamp) -> Self {
@@ -283,6 +307,19 @@ mod tests {
         assert!(early < late);
     }
 
+    /// Written out, because what was imported before is found again by it.
+    #[test]
+    fn what_is_imported_twice_has_the_same_ids() {
+        let session = SessionId::imported("chatgpt", "6f1c");
+        let at: Timestamp = "2026-05-12T14:03:00Z".parse().expect("a time");
+        let turn = TurnId::imported(at, session, "m1");
+        assert_eq!((turn, turn.has_room_for_messages()), (TurnId::imported(at, session, "m1"), true));
+        assert_ne!(turn, TurnId::imported(at, session, "m2"));
+        assert_eq!([session.to_string(), turn.to_string()], IMPORTED);
+    }
+
+    const IMPORTED: [&str; 2] = ["a7fff8fc-c7e8-5e71-b0c5-edfe27444128", "019e1c7f-8620-7000-a97a-c571e5cf0000"];
+
     #[test]
     fn topic_ids_are_v7_and_come_back() {
         let topic = RandomIds.topic(Timestamp::UNIX_EPOCH);
@@ -309,6 +346,7 @@ mod tests {
             SessionId::named("acme", "a"),
             SessionId::named("default", "b"),
             SessionId::ephemeral("default", "a"),
+            SessionId::imported("default", "a"),
         ];
         assert!((1..ids.len()).all(|n| !ids[..n].contains(&ids[n])), "{ids:?}");
         assert_eq!(ids[0].as_uuid().get_version_num(), 5);

@@ -53,7 +53,7 @@
 //! | spine | [`worker`], [`turn`], [`digest`], [`lifecycle`], [`review`] |
 //! | desk | [`memory`], [`recall`] |
 //! | store | [`store`] |
-//! | rooms | [`fact`], [`episode`], [`topic`], [`session`], [`tenant`] |
+//! | rooms | [`takeout`], [`fact`], [`episode`], [`topic`], [`session`], [`tenant`] |
 //! | model | [`model`] |
 //! | ground | [`message`], [`scope`], [`job`], [`clock`], [`id`], [`tokens`], [`language`], [`period`], [`meter`], [`mode`], [`spelling`] |
 
@@ -81,6 +81,7 @@ pub mod scope;
 pub mod session;
 pub mod spelling;
 pub mod store;
+pub mod takeout;
 pub mod tenant;
 pub mod tokens;
 pub mod topic;

@@ -1,13 +1,17 @@
 //! What a person sees, adds and removes: conversations here, topics in `topics`, facts in `facts`, open questions in
-//! `clarifications`, tenants and keys in `tenants`.
+//! `clarifications`, tenants and keys in `tenants`; what they take away in `export` and bring along in `import`.
 
 mod clarifications;
+mod export;
 mod facts;
+mod import;
 mod tenants;
 mod topics;
 
 pub use clarifications::OpenClarification;
+pub use export::ExportRequest;
 pub use facts::{FactPatch, NewFact, UndoneFacts};
+pub use import::{ImportReport, Importer};
 pub use tenants::TenantError;
 pub use topics::{FoundTopic, TopicContext, TopicMessage, TopicView};
 
@@ -109,6 +113,12 @@ pub enum ReviewError {
     /// The question is over the model's limit.
     #[error("the query is too long for the model: {0}")]
     DoesNotFit(#[from] DoesNotFit),
+    /// The line that an export was to go on behind is gone.
+    #[error("what the export was to go on behind is gone; export from the beginning")]
+    CursorGone,
+    /// Whoever took what was handed over has left.
+    #[error("nobody reads any more")]
+    NobodyReads,
     /// The tenant has had enough.
     #[error(transparent)]
     OverLimit(#[from] OverLimit),

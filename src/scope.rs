@@ -139,6 +139,34 @@ impl Scope {
     }
 }
 
+/// Whose memory a whole file is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Whose {
+    /// One user's, whatever names are in the file.
+    One(Scope),
+    /// That of all users of a tenant, each by their name.
+    Everyone(Tenant),
+}
+
+impl Whose {
+    /// The memory that something belongs to which names this user.
+    pub fn of(&self, user: Option<&str>) -> Result<Scope, IdError> {
+        match (self, user) {
+            (Self::One(scope), _) => Ok(scope.clone()),
+            (Self::Everyone(tenant), Some(user)) => Ok(Scope { tenant: tenant.clone(), user: User::parse(user)? }),
+            (Self::Everyone(tenant), None) => Ok(Scope { tenant: tenant.clone(), user: User::anonymous() }),
+        }
+    }
+
+    /// The tenant.
+    pub fn tenant(&self) -> &Tenant {
+        match self {
+            Self::One(scope) => scope.tenant(),
+            Self::Everyone(tenant) => tenant,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -284,6 +284,10 @@ impl From<ReviewError> for ApiError {
             ReviewError::DoesNotFit(_) => {
                 Self::new(StatusCode::PAYLOAD_TOO_LARGE, "question_too_long", "Question too long", detail)
             }
+            ReviewError::CursorGone => Self::new(StatusCode::GONE, "cursor_gone", "Nothing to go on behind", detail),
+            ReviewError::NobodyReads => {
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", "Server is stopping", "ask again in a moment")
+            }
             ReviewError::OverLimit(over) => over.into(),
             ReviewError::Store(store) => store.into(),
         }

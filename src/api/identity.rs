@@ -20,7 +20,8 @@ use super::error::ApiError;
 use crate::clock::Clock;
 use crate::config::{Secret, Settings};
 use crate::id::SessionId;
-use crate::scope::{IdError, Scope, Tenant, User};
+use crate::scope::{IdError, Scope, Tenant, User, Whose};
+use crate::tenant::Right;
 
 /// The session of a request and of its response.
 pub(super) const SESSION_HEADER: HeaderName = HeaderName::from_static("x-session-id");
@@ -177,6 +178,28 @@ impl App {
             false => {
                 let detail = format!("there is no user `{user}` for whoever asks");
                 Err(ApiError::new(StatusCode::NOT_FOUND, "unknown_user", "User not found", detail))
+            }
+        }
+    }
+
+    /// Whose memory a whole file is about: one user's, or that of all users of the tenant. This is the one place that knows who
+    /// may ask for all of them: whoever has every right and speaks for no user.
+    pub(super) fn whose(
+        &self,
+        visitor: &Visitor,
+        given: Option<&str>,
+        session: Option<SessionId>,
+        everyone: bool,
+    ) -> Result<Whose, ApiError> {
+        if !everyone {
+            return self.scope(visitor, given, session).map(Whose::One);
+        }
+        visitor.access.check(Right::Admin)?;
+        match &visitor.access.user {
+            None => Ok(Whose::Everyone(visitor.access.tenant.clone())),
+            Some(user) => {
+                let detail = format!("this key speaks for `{user}` alone; leave `everyone` out");
+                Err(ApiError::new(StatusCode::FORBIDDEN, "missing_right", "Right missing", detail))
             }
         }
     }

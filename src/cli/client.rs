@@ -195,7 +195,13 @@ impl Client {
 
     /// Sends a request and reads the answer to its end.
     pub(super) async fn whole(&self, ask: Ask<'_>) -> Result<Value, Failure> {
-        let body = Limited::new(self.send(ask).await?.into_body(), ANSWER_BYTES_MAX).collect().await;
+        let bytes = ask.body.map_or_else(Bytes::new, |body| body.to_string().into());
+        self.whole_of(ask, bytes).await
+    }
+
+    /// The same, with a body that is given as bytes.
+    pub(super) async fn whole_of(&self, ask: Ask<'_>, bytes: Bytes) -> Result<Value, Failure> {
+        let body = Limited::new(self.send_bytes(ask, bytes).await?.into_body(), ANSWER_BYTES_MAX).collect().await;
         let bytes = body.map_err(|error| Failure::BrokeOff(error.to_string()))?.to_bytes();
         serde_json::from_slice(&bytes)
             .map_err(|error| Failure::Stranger { url: self.url(), reason: format!("this is not JSON: {error}") })
@@ -203,14 +209,19 @@ impl Client {
 
     /// Sends a request. An answer that is an error is a [`Failure`].
     pub(super) async fn send(&self, ask: Ask<'_>) -> Result<Response<Body>, Failure> {
+        let bytes = ask.body.map_or_else(Bytes::new, |body| body.to_string().into());
+        self.send_bytes(ask, bytes).await
+    }
+
+    async fn send_bytes(&self, ask: Ask<'_>, bytes: Bytes) -> Result<Response<Body>, Failure> {
         let response = match &self.transport {
             Transport::Socket(http) => {
-                let sent = http.request(self.request(ask)?.map(Full::new)).await;
+                let sent = http.request(self.request(ask, bytes)?.map(Full::new)).await;
                 let lost = |error| Failure::Unreachable { url: self.url(), reason: root_cause(&error) };
                 sent.map_err(lost)?.map(Body::new)
             }
             Transport::InProcess { router, .. } => {
-                let mut request = self.request(ask)?.map(Body::from);
+                let mut request = self.request(ask, bytes)?.map(Body::from);
                 request.headers_mut().insert(HOST, HeaderValue::from_static(OWN_HOST));
                 router.clone().oneshot(request).await.unwrap_or_else(|never| match never {})
             }
@@ -218,8 +229,7 @@ impl Client {
         if response.status().is_success() { Ok(response) } else { Err(self.refusal(response).await) }
     }
 
-    fn request(&self, ask: Ask<'_>) -> Result<Request<Bytes>, Failure> {
-        let body = ask.body.map_or_else(Bytes::new, |body| body.to_string().into());
+    fn request(&self, ask: Ask<'_>, body: Bytes) -> Result<Request<Bytes>, Failure> {
         let request = Request::builder().method(ask.method).uri(format!("{}{}", self.url(), ask.path)).body(body);
         let mut request = request
             .map_err(|error| Failure::Usage(format!("`{}` cannot be asked for `{}`: {error}", self.url(), ask.path)))?;

@@ -132,9 +132,14 @@ impl Terminal {
 
 /// Where typed lines are kept between runs.
 fn history_file(home: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
+    state_folder(home).map(|state| state.join("history"))
+}
+
+/// Where commands keep what they note for themselves.
+pub(super) fn state_folder(home: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
     let state = home("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
     let state = state.or_else(|| home("HOME").map(|home| PathBuf::from(home).join(".local/state")));
-    state.map(|state| state.join("recalld").join("history"))
+    state.map(|state| state.join("recalld"))
 }
 
 /// Makes the folder of the history, for nobody else to read.

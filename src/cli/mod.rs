@@ -29,6 +29,8 @@ mod completions;
 mod config;
 mod digest;
 mod doctor;
+mod export;
+mod import;
 mod keys;
 mod recall;
 mod serve;
@@ -131,6 +133,10 @@ enum Command {
     Cleanup,
     /// Summarise what has left the window, now; or everything anew.
     Digest(digest::DigestArgs),
+    /// Write a memory as lines of JSON: of one user, or of all.
+    Export(export::ExportArgs),
+    /// Take in what was exported here or from ChatGPT, Claude, Open WebUI, mem0, LangChain, or a transcript.
+    Import(import::ImportArgs),
     /// Say what is well, what is not, and what to do about it.
     Doctor(doctor::DoctorArgs),
     /// Look at the settings, check them, write a settings file.
@@ -146,6 +152,11 @@ impl Common {
     /// The server to talk to, if one is given; an empty variable is none.
     fn server(&self) -> Option<&str> {
         self.server.as_deref().filter(|server| !server.trim().is_empty())
+    }
+
+    /// Whether it is about no user in particular.
+    fn names_nobody(&self) -> bool {
+        self.user.as_deref().is_none_or(|user| user.trim().is_empty())
     }
 
     /// The settings in force, with `more` flags of the command.
@@ -205,6 +216,8 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Clarifications(args)) => clarifications::clarifications(common, args),
         Some(Command::Cleanup) => cleanup::cleanup(common),
         Some(Command::Digest(args)) => digest::digest(common, args),
+        Some(Command::Export(args)) => export::export(common, args),
+        Some(Command::Import(args)) => import::import(common, args),
         Some(Command::Doctor(args)) => doctor::doctor(common, args),
         Some(Command::Config(command)) => config::config(common, command),
         Some(Command::Completions(args)) => completions::completions(args),

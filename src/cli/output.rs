@@ -35,6 +35,11 @@ pub(super) fn json_line(value: &impl Serialize) -> anyhow::Result<()> {
     say(serde_json::to_string(value).context("cannot write JSON")?)
 }
 
+/// A part of the result that is handed on as it is.
+pub(super) fn bytes(part: &[u8]) -> anyhow::Result<()> {
+    written(part)
+}
+
 /// A line beside the result. When stderr is gone nobody is there to be told.
 pub(super) fn note(line: impl Display) {
     let _ = writeln!(io::stderr().lock(), "{line}");
@@ -47,8 +52,12 @@ pub(super) fn prompt(question: &str) {
 }
 
 fn write(text: &str) -> anyhow::Result<()> {
+    written(text.as_bytes())
+}
+
+fn written(bytes: &[u8]) -> anyhow::Result<()> {
     let mut stdout = io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+    match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(NobodyReads.into()),
         written => written.context("cannot write the output"),
     }

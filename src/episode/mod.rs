@@ -17,11 +17,13 @@ pub use window::{Cut, Leaving, Open, Window, cut};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 
 use crate::id::{EpisodeId, SessionId};
 
 /// How much of a conversation an episode tells.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Level {
     /// Turns that follow each other.
     Stretch,

@@ -5,12 +5,15 @@
 //! with it, and where its walk ends the new question goes. When in doubt the question is appended to the
 //! visible branch: a wrong append is a blemish, a wrong supersession hides somebody's words.
 
+use serde::{Deserialize, Serialize};
+
 use super::exchange::{Asked, Exchange};
 use super::{Fingerprint, Shift, TurnStatus};
 use crate::id::TurnId;
 
 /// Who keeps the conversation's history.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum HistoryMode {
     /// We do: the client sends only what is new.
     #[default]
@@ -49,13 +52,17 @@ pub struct Outline {
 }
 
 /// Names a client gives to a question, its answer and the request.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ClientIds {
     /// The user's message.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub question: Option<String>,
     /// The model's message.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub answer: Option<String>,
     /// The request: the same key again is the same request again.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
 }
 

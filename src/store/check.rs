@@ -54,6 +54,20 @@ pub(super) fn draft(turn: &TurnDraft) -> Result<(), StoreError> {
     messages(&turn.messages)
 }
 
+/// A turn that was kept elsewhere.
+pub(super) fn record(
+    status: TurnStatus,
+    messages: &[Message],
+    metadata: &Map<String, Value>,
+) -> Result<(), StoreError> {
+    let answer = messages.iter().skip(1).last().filter(|message| message.role == Role::Assistant);
+    if status == TurnStatus::Complete && !answer.is_some_and(has_content) {
+        return refused("a complete turn must have an answer");
+    }
+    self::metadata(metadata)?;
+    self::messages(messages)
+}
+
 /// The messages of a whole turn.
 pub(super) fn messages(messages: &[Message]) -> Result<(), StoreError> {
     match messages.first() {
@@ -64,7 +78,7 @@ pub(super) fn messages(messages: &[Message]) -> Result<(), StoreError> {
     readable(messages)
 }
 
-fn metadata(metadata: &Map<String, Value>) -> Result<(), StoreError> {
+pub(super) fn metadata(metadata: &Map<String, Value>) -> Result<(), StoreError> {
     if metadata.values().any(|value| !fits(value, JSON_DEPTH_MAX - 1)) {
         return refused("metadata is nested too deeply");
     }
@@ -72,7 +86,7 @@ fn metadata(metadata: &Map<String, Value>) -> Result<(), StoreError> {
 }
 
 /// What is written must be readable again, and bounded.
-fn readable(messages: &[Message]) -> Result<(), StoreError> {
+pub(super) fn readable(messages: &[Message]) -> Result<(), StoreError> {
     if messages.len() > TURN_MESSAGES_MAX {
         return refused("a turn has too many messages");
     }

@@ -17,6 +17,7 @@ mod ledger;
 mod page;
 mod recall;
 pub mod sqlite;
+mod takeout;
 mod tenants;
 mod topics;
 mod waiting;
@@ -35,6 +36,9 @@ pub use recall::{
     TRACE_BYTES_MAX, Todo,
 };
 pub use sqlite::{Inspection, Sqlite};
+pub use takeout::{
+    Arrival, EpisodesAfter, SessionsAfter, TakenIn, Takeout, TopicsAfter, TurnOrDamage, TurnRecords, TurnsAfter,
+};
 pub use tenants::{Erased, KEYS_MAX, Register, TENANTS_MAX, Tenants};
 pub use topics::{
     DerivedTopic, KeptTopic, Moment, PlacedTurn, SketchedTopic, TOPICS_PLACED_MAX, TopicMerge, TopicOutline,
@@ -184,6 +188,8 @@ pub trait Store: Send + Sync + 'static {
     /// Where topics are kept.
     fn topics(&self) -> &dyn Topics;
 
+    /// What is exported and imported.
+    fn takeout(&self) -> &dyn Takeout;
     /// Tenants and the keys that open the doors.
     fn tenants(&self) -> &dyn Tenants;
     /// Where facts are kept.

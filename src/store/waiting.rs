@@ -13,7 +13,7 @@ use super::check;
 use super::{
     Archive, ChangeMark, Changes, DerivedRow, DueTurn, Episodes, Expired, Expiry, Facts, HistoryMatch, Jobs, Kept,
     Ledger, Opened, Page, PageRequest, RecallCursor, RecallPage, Recent, Revised, Stats, Store, StoreError,
-    StoreFuture, TRACE_BYTES_MAX, Tenants, Todo, Topics, Trail,
+    StoreFuture, TRACE_BYTES_MAX, Takeout, Tenants, Todo, Topics, Trail,
 };
 use crate::clock::Clock;
 use crate::id::{SessionId, TurnId};
@@ -544,6 +544,10 @@ impl<S: Store> Store for Waiting<S> {
 
     fn topics(&self) -> &dyn Topics {
         self.inner.topics()
+    }
+
+    fn takeout(&self) -> &dyn Takeout {
+        self.inner.takeout()
     }
 
     fn tenants(&self) -> &dyn Tenants {

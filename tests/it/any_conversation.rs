@@ -19,7 +19,7 @@ use crate::upstream::{Recording, Reply};
 
 /// What a person does with a chat client.
 #[derive(Debug, Clone)]
-enum Deed {
+pub(crate) enum Deed {
     /// Asks, resending everything; the model calls so many tools on the way, and may fail at the end and be
     /// asked again.
     Ask {
@@ -41,7 +41,7 @@ enum Deed {
     Retry,
 }
 
-fn deed() -> impl Strategy<Value = Deed> {
+pub(crate) fn deed() -> impl Strategy<Value = Deed> {
     prop_oneof![
         4 => (any::<u8>(), 0_usize..3, prop::bool::weighted(0.2))
             .prop_map(|(question, rounds, fails)| Deed::Ask { question, rounds, fails }),
@@ -55,7 +55,7 @@ fn deed() -> impl Strategy<Value = Deed> {
 
 /// What a client says about where it is.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Naming {
+pub(crate) enum Naming {
     Session,
     /// A chat of Open WebUI, which always resends everything.
     OpenWebUi,
@@ -218,7 +218,7 @@ impl Client<'_> {
     }
 }
 
-async fn converse(
+pub(crate) async fn converse(
     house: &House,
     upstream: &Arc<Recording>,
     naming: Naming,

@@ -16,7 +16,7 @@ use recalld::store::{
 };
 use recalld::store::{
     Expired, Expiry, Facts, Kept, Ledger, Opened, Page, PageRequest, Recent, Sqlite, Stats, Store, StoreError,
-    StoreFuture, Tenants, Topics,
+    StoreFuture, Takeout, Tenants, Topics,
 };
 
 /// SQLite, or whatever error it was told to fail with.
@@ -206,6 +206,10 @@ impl Store for Flaky {
 
     fn topics(&self) -> &dyn Topics {
         self.inner.topics()
+    }
+
+    fn takeout(&self) -> &dyn Takeout {
+        self.inner.takeout()
     }
 
     fn tenants(&self) -> &dyn Tenants {

@@ -37,6 +37,7 @@ mod restart;
 mod routes;
 mod scopes;
 mod stream;
+mod takeout;
 mod tenants;
 mod topics;
 mod upstream;

@@ -11,6 +11,7 @@ pub(super) mod messages;
 pub(super) mod recall;
 pub(super) mod sessions;
 pub(super) mod stats;
+pub(super) mod takeout;
 pub(super) mod tenants;
 pub(super) mod topics;
 pub(super) mod turns;

@@ -12,6 +12,7 @@ mod scene;
 mod store;
 mod summaries;
 mod table;
+mod takeout;
 mod topics;
 
 use std::net::SocketAddr;
@@ -49,6 +50,8 @@ enum What {
     Long(long::LongArgs),
     /// Archived turns beside gzip and base64: bytes and speed.
     Archive(archive::ArchiveArgs),
+    /// A memory out to a file and into another store: messages a second, and memory.
+    Takeout(takeout::TakeoutArgs),
     /// What of the answers survives in summaries of a twentieth.
     Summaries(summaries::SummariesArgs),
     /// What is learned from what people type, and what is not.
@@ -76,6 +79,7 @@ pub(super) fn bench(args: &BenchArgs, json: bool) -> anyhow::Result<ExitCode> {
         What::RecallSpeed(args) => recall::print(&runtime.block_on(recall::speed::run(args))?, json)?,
         What::Long(args) => recall::print(&runtime.block_on(long::run(args))?, json)?,
         What::Archive(args) => archive::run(args)?.print(json),
+        What::Takeout(args) => runtime.block_on(takeout::run(args))?.print(json),
         What::Summaries(args) => recall::print(&summaries::run(args)?, json)?,
         What::Facts(args) => recall::print(&facts::run(args)?, json)?,
         What::PassThrough { here, there } => {

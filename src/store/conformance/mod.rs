@@ -27,6 +27,7 @@ pub mod lifecycle;
 pub mod recall;
 pub mod revisions;
 pub mod sessions;
+pub mod takeout;
 mod talk;
 pub mod telling;
 pub mod tenants;
@@ -155,6 +156,14 @@ macro_rules! conformance {
             sessions::deleting_counts_the_turns,
             sessions::a_deleted_session_begins_anew,
             sessions::stats_count_what_one_user_has,
+            takeout::records_come_back_as_they_were,
+            takeout::taking_in_twice_changes_nothing,
+            takeout::a_dry_look_counts_and_writes_nothing,
+            takeout::one_bad_record_spoils_its_arrival_and_nothing_else,
+            takeout::what_arrives_later_goes_on_where_it_was,
+            takeout::a_late_answer_finds_its_question,
+            takeout::episodes_are_taken_in_where_nothing_is_told,
+            takeout::users_are_found_by_name,
             telling::a_long_topic_is_told_once,
             telling::what_comes_meanwhile_is_not_told,
             telling::what_is_gone_is_told_no_more,
@@ -230,6 +239,7 @@ mod tests {
             ("recall", include_str!("recall.rs")),
             ("revisions", include_str!("revisions.rs")),
             ("sessions", include_str!("sessions.rs")),
+            ("takeout", include_str!("takeout.rs")),
             ("telling", include_str!("telling.rs")),
             ("tenants", include_str!("tenants.rs")),
             ("topics", include_str!("topics.rs")),

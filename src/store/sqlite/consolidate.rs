@@ -54,7 +54,7 @@ const KEEP: &str = "INSERT INTO episode (id, tenant, user, session, session_key,
      WHERE version < excluded.version";
 
 /// Writes an episode, unless it is there in this version already.
-fn keep(
+pub(super) fn keep(
     db: &Connection,
     session_key: i64,
     scope: &Scope,

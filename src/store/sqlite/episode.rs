@@ -41,10 +41,11 @@ pub(super) fn forget(db: &Connection, scope: &Scope, session: SessionId) -> Resu
     Ok(execute(db, sql, params![tenant, user, session.as_uuid().as_bytes()])? > 0)
 }
 
-const COLUMNS: &str = "key, id, session, level, first, last, weight, begun_at, ended_at, summary, embedder, vector,
+pub(super) const COLUMNS: &str =
+    "key, id, session, level, first, last, weight, begun_at, ended_at, summary, embedder, vector,
                        made_by, version";
 
-fn read(row: &Row<'_>) -> rusqlite::Result<(u64, Episode)> {
+pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<(u64, Episode)> {
     let embedder: Option<String> = row.get(10)?;
     let vector: Option<Vec<u8>> = row.get(11)?;
     let episode = Episode {

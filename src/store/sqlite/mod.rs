@@ -4,8 +4,8 @@
 //! `readers`, `row` (a turn as a row), then the statements: `session`, `turn`, `expire`, `recall`, `job`, `episode`,
 //! `told` (what of those is recalled), `topic` (which turn belongs to which), `topics` (what is kept of them), `archive` (text in
 //! blocks), `fact` (which turns are to be understood), `facts` (what was said and what follows), `ledger` (what the memory
-//! model costs), `tenants` and `seal` (who may come in). `changes` tells what the writer touched, `inspect` looks at a file
-//! from outside.
+//! model costs), `tenants` and `seal` (who may come in), `takeout` (records for a file and from one). `changes` tells what the
+//! writer touched, `inspect` looks at a file from outside.
 
 mod archive;
 mod changes;
@@ -26,6 +26,7 @@ mod revision;
 mod row;
 mod seal;
 mod session;
+mod takeout;
 mod tenants;
 mod told;
 mod topic;
@@ -52,7 +53,7 @@ use super::archive::{Archive, ArchiveSize, Moved, Packed};
 use super::{
     ChangeMark, Changes, DerivedRow, DueTurn, Episodes, Expired, Expiry, Facts, HistoryMatch, Jobs, Kept, Ledger,
     Opened, Page, PageRequest, RecallCursor, RecallPage, Recent, Revised, Stats, Store, StoreError, StoreFuture,
-    Tenants, Todo, Topics, Trail,
+    Takeout, Tenants, Todo, Topics, Trail,
 };
 use crate::clock::Clock;
 use crate::episode::EpisodeSettings;
@@ -439,6 +440,10 @@ impl Store for Sqlite {
     }
 
     fn topics(&self) -> &dyn Topics {
+        self
+    }
+
+    fn takeout(&self) -> &dyn Takeout {
         self
     }
 

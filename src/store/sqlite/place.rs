@@ -123,7 +123,7 @@ pub(super) fn shift(db: &Connection, session_key: i64, shift: &Shift) -> Result<
     Ok(())
 }
 
-fn mode_word(mode: HistoryMode) -> &'static str {
+pub(super) fn mode_word(mode: HistoryMode) -> &'static str {
     match mode {
         HistoryMode::Server => "server",
         HistoryMode::Client => "client",
@@ -131,7 +131,7 @@ fn mode_word(mode: HistoryMode) -> &'static str {
     }
 }
 
-fn read_mode(word: &str) -> HistoryMode {
+pub(super) fn read_mode(word: &str) -> HistoryMode {
     [HistoryMode::Client, HistoryMode::Windowed].into_iter().find(|mode| mode_word(*mode) == word).unwrap_or_default()
 }
 

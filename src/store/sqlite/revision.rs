@@ -4,7 +4,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use xxhash_rust::xxh3::Xxh3;
 
 use super::connect::meaning;
-use super::place::{self, ids_column};
+use super::place::{self, ids_column, read_ids};
 use super::row::{COLUMNS, NEXT, TurnRow, to_json};
 use super::session::execute;
 use super::turn::{find, rewrite};
@@ -13,8 +13,9 @@ use crate::clock::from_micros;
 use crate::id::{SessionId, TurnId};
 use crate::message::{Message, Role};
 use crate::scope::Scope;
-use crate::session::{Fingerprint, ReviseTurn, Revision, Turn, TurnStatus};
+use crate::session::{ClientIds, Fingerprint, ReviseTurn, Revision, Turn, TurnStatus};
 use crate::store::{Revised, StoreError};
+use crate::takeout::RevisionRecord;
 
 /// Begins another try at a turn's answer: what there is becomes a revision, the question is pending again.
 pub(super) fn revise(db: &Connection, scope: &Scope, revise: ReviseTurn, now: i64) -> Result<Revised, StoreError> {
@@ -111,6 +112,42 @@ pub(super) fn put_aside(db: &Connection, key: i64, attempt: u32, turn: &Turn, no
     let sum = sum(turn.id, attempt, status, &messages);
     execute(db, sql, params![key, attempt, status, messages, print, now, sum])?;
     execute(db, "UPDATE place SET revised = 1 WHERE turn = ?1", [key]).map(drop)
+}
+
+/// Writes a revision that came from elsewhere.
+pub(super) fn take_in(db: &Connection, key: i64, turn: TurnId, record: &RevisionRecord) -> Result<(), StoreError> {
+    let messages = to_json(&record.messages);
+    let status = if record.status == TurnStatus::Pending { TurnStatus::Partial } else { record.status };
+    let answer = record.messages.iter().rev().find(|message| message.role == Role::Assistant);
+    let sql = "INSERT OR REPLACE INTO revision (turn, attempt, status, messages, answer, ids, created_at, checksum)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+    let values = params![
+        key,
+        record.attempt,
+        status.as_str(),
+        messages,
+        answer.map(|answer| Fingerprint::of(answer).to_bytes()),
+        ids_column(&record.client),
+        record.created_at.as_microsecond(),
+        sum(turn, record.attempt, status.as_str(), &messages),
+    ];
+    execute(db, sql, values).map(drop)
+}
+
+/// A revision and what its client calls its parts, unless it is damaged.
+pub(super) type NamedRevision = Result<(Revision, ClientIds), StoreError>;
+
+/// A turn's revisions with what their client calls them, oldest first, each whole or damaged.
+pub(super) fn with_ids(db: &Connection, key: i64, turn: TurnId) -> Result<Vec<NamedRevision>, StoreError> {
+    let sql =
+        "SELECT attempt, status, messages, created_at, checksum, ids FROM revision WHERE turn = ?1 ORDER BY attempt";
+    let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
+    let named = |row: &Row<'_>| {
+        let ids = read_ids(row.get(5)?);
+        Ok(read(row, turn)?.map(|revision| (revision, ids)))
+    };
+    let rows = statement.query_map([key], named).map_err(|error| meaning(&error))?;
+    rows.collect::<Result<_, _>>().map_err(|error| meaning(&error))
 }
 
 /// A turn's revisions, oldest first; a damaged one is an error.

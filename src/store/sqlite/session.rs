@@ -15,7 +15,7 @@ use crate::session::{Session, SessionKind, SessionPatch, SessionSeed};
 use crate::store::check;
 use crate::store::{Page, PageRequest, Stats, StoreError};
 
-const COLUMNS: &str = "key, id, kind, metadata, ttl, turns, created_at, updated_at, last_accessed";
+pub(super) const COLUMNS: &str = "key, id, kind, metadata, ttl, turns, created_at, updated_at, last_accessed";
 
 /// A TTL as stored: microseconds, -1 for never.
 pub(super) fn ttl_column(ttl: Option<Ttl>) -> Option<i64> {
@@ -31,7 +31,7 @@ pub(super) fn turn_expiry(ttl: Option<i64>, created_at: i64) -> Option<i64> {
     ttl.map(|micros| if micros < 0 { i64::MAX } else { created_at.saturating_add(micros) })
 }
 
-fn read(row: &Row<'_>) -> rusqlite::Result<(i64, Session)> {
+pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<(i64, Session)> {
     let kind: String = row.get(2)?;
     let metadata: String = row.get(3)?;
     let session = Session {

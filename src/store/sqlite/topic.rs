@@ -116,7 +116,7 @@ pub(super) fn live(db: &Connection, scope: &Scope, id: TopicId) -> Result<Option
     look_up(db, sql, scope, id)
 }
 
-fn is_known(db: &Connection, scope: &Scope, id: TopicId) -> Result<bool, StoreError> {
+pub(super) fn is_known(db: &Connection, scope: &Scope, id: TopicId) -> Result<bool, StoreError> {
     let sql = "SELECT key FROM topic WHERE tenant = ?1 AND user = ?2 AND id = ?3";
     Ok(look_up(db, sql, scope, id)?.is_some())
 }

@@ -263,7 +263,7 @@ pub(super) fn add_messages(
 }
 
 /// Writes a new turn and answers its key.
-fn insert(db: &Connection, place: &Place, turn: &Turn) -> Result<i64, StoreError> {
+pub(super) fn insert(db: &Connection, place: &Place, turn: &Turn) -> Result<i64, StoreError> {
     let row = TurnRow::of(turn);
     let expires_at = turn_expiry(place.ttl, row.created_at);
     let id = row.id.as_uuid().as_bytes();

@@ -223,6 +223,10 @@ impl Store for Flaky {
         self.inner.topics()
     }
 
+    fn takeout(&self) -> &dyn Takeout {
+        self.inner.takeout()
+    }
+
     fn tenants(&self) -> &dyn Tenants {
         self.inner.tenants()
     }
