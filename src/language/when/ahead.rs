@@ -13,13 +13,13 @@ use crate::language::Tongue;
 
 /// The moment until which something is said to be so: the end of the day, month or year that is named.
 pub fn until(text: &str, tongue: Tongue, said_at: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
-    end(text, tongue, said_at, zone, Reader::until_at)
+    end(text, tongue, said_at, zone, |reader, at, today| reader.until_at(at, today))
 }
 
 /// The moment when a length of time is over that begins now: "for two weeks". Of what began before, the same words tell
 /// how long it has been so.
 pub fn lasting(text: &str, tongue: Tongue, said_at: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
-    end(text, tongue, said_at, zone, Reader::lasting_at)
+    end(text, tongue, said_at, zone, |reader, at, today| reader.lasting_at(at, today))
 }
 
 /// The moment since which something is said to be so.
