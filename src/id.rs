@@ -7,6 +7,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use jiff::Timestamp;
+use ring::rand::{SecureRandom, SystemRandom};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -66,6 +67,11 @@ id! {
     FactId
 }
 
+id! {
+    /// Something that a person undid.
+    UndoId
+}
+
 impl SessionId {
     /// Reads the hyphenated form, in any case. Other spellings of UUIDs are refused, so that one
     /// session has one name.
@@ -106,6 +112,11 @@ impl TurnId {
 }
 
 impl MessageId {
+    /// Reads the hyphenated form.
+    pub fn parse(text: &str) -> Option<Self> {
+        hyphenated(text).map(Self)
+    }
+
     /// The turn this message belongs to.
     pub fn turn(&self) -> TurnId {
         TurnId(Uuid::from_u128(self.0.as_u128() & !0xffff))
@@ -120,6 +131,18 @@ impl TopicId {
 }
 
 impl FactId {
+    /// Reads the hyphenated form.
+    pub fn parse(text: &str) -> Option<Self> {
+        hyphenated(text).map(Self)
+    }
+
+    /// The fact that begins with something that was said at this time and has this hash.
+    pub fn founded(hash: u64, at: Timestamp) -> Self {
+        Self(*turn_id(at, hash).as_uuid())
+    }
+}
+
+impl UndoId {
     /// Reads the hyphenated form.
     pub fn parse(text: &str) -> Option<Self> {
         hyphenated(text).map(Self)
@@ -162,6 +185,16 @@ pub trait Ids: Send + Sync + 'static {
     fn turn(&self, at: Timestamp) -> TurnId;
     /// An id for a topic that begins at this time.
     fn topic(&self, at: Timestamp) -> TopicId;
+    /// 256 bits that nobody can guess, for secrets.
+    fn chance(&self) -> [u8; 32];
+    /// An id for a fact that is written down by hand at this time.
+    fn fact(&self, at: Timestamp) -> FactId {
+        FactId(*self.turn(at).as_uuid())
+    }
+    /// An id for something that is undone at this time.
+    fn undo(&self, at: Timestamp) -> UndoId {
+        UndoId(*self.turn(at).as_uuid())
+    }
 }
 
 /// Random ids, ordered by time where that helps the database.
@@ -179,6 +212,12 @@ impl Ids for RandomIds {
 
     fn topic(&self, at: Timestamp) -> TopicId {
         TopicId(*self.turn(at).as_uuid())
+    }
+
+    fn chance(&self) -> [u8; 32] {
+        let mut bytes = [0; 32];
+        SystemRandom::new().fill(&mut bytes).expect("the system has randomness, else nothing here is safe");
+        bytes
     }
 }
 
@@ -205,6 +244,12 @@ impl Ids for CountedIds {
 
     fn topic(&self, at: Timestamp) -> TopicId {
         TopicId(*self.turn(at).as_uuid())
+    }
+
+    fn chance(&self) -> [u8; 32] {
+        let mut bytes = [0; 32];
+        bytes[..8].copy_from_slice(&self.next().to_le_bytes());
+        bytes
     }
 }
 

@@ -27,6 +27,9 @@ impl JobKind {
     /// Turns that left the window become episodes.
     pub const CONSOLIDATE: Self = Self(Cow::Borrowed("consolidate"));
 
+    /// What was said in a topic before its last messages becomes its summary.
+    pub const SUMMARISE: Self = Self(Cow::Borrowed("summarise"));
+
     /// A kind by its name.
     pub fn named(name: impl Into<String>) -> Self {
         Self(Cow::Owned(name.into()))

@@ -53,11 +53,12 @@
 //! | spine | [`worker`], [`turn`], [`digest`], [`lifecycle`], [`review`] |
 //! | desk | [`memory`], [`recall`] |
 //! | store | [`store`] |
-//! | rooms | [`fact`], [`episode`], [`topic`], [`session`] |
+//! | rooms | [`fact`], [`episode`], [`topic`], [`session`], [`tenant`] |
 //! | model | [`model`] |
-//! | ground | [`message`], [`scope`], [`job`], [`clock`], [`id`], [`tokens`], [`language`], [`period`], [`meter`] |
+//! | ground | [`message`], [`scope`], [`job`], [`clock`], [`id`], [`tokens`], [`language`], [`period`], [`meter`], [`mode`], [`spelling`] |
 
 pub mod api;
+pub mod clarify;
 pub mod cli;
 pub mod clock;
 pub mod config;
@@ -71,13 +72,16 @@ pub mod lifecycle;
 pub mod memory;
 pub mod message;
 pub mod meter;
+pub mod mode;
 pub mod model;
 pub mod period;
 pub mod recall;
 pub mod review;
 pub mod scope;
 pub mod session;
+pub mod spelling;
 pub mod store;
+pub mod tenant;
 pub mod tokens;
 pub mod topic;
 pub mod turn;

@@ -1,7 +1,16 @@
 //! The handle everyone is given: what the library, the server and the CLI talk to.
 //!
 //! [`Memory`] holds the parts and the settings. What can be done with it is written where it belongs:
-//! `turn` (answering), `review` (looking, adding, deleting), `lifecycle` (what time does).
+//! `turn` (answering), `review` (looking, adding, deleting), `lifecycle` (what time does). `tenants` knows who may come in
+//! and what each tenant has of its own.
+
+mod tenants;
+
+pub use tenants::{Roll, Shown, TenantDesk};
+
+mod clarifications;
+
+pub use clarifications::{ClarificationDesk, ClarificationSettings, HeldClarification};
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -15,18 +24,21 @@ use crate::clock::Clock;
 use crate::episode::EpisodeSettings;
 use crate::id::{Ids, SessionId};
 use crate::meter::Meters;
+use crate::mode::Mode;
 use crate::model::ChatModel;
 use crate::model::ModelError;
 use crate::model::embed::Embedder;
+use crate::model::memory::Rest;
 use crate::model::relay::{Passed, Relayed, Upstream};
 use crate::model::summarise::Summariser;
 use crate::period::Ttl;
 use crate::recall::{
     Ask, Recall, RecallError, RecallParts, RecallSettings, Recalled, SignalTable, TopicDesk, WeightTable,
 };
-use crate::scope::Scope;
+use crate::scope::{Scope, Tenant};
 use crate::session::Templates;
 use crate::store::{Store, StoreError};
+use crate::tenant::Limits;
 use crate::topic::TOPICS_MAX;
 
 /// What a memory is made of. Nothing is reached that is not in here.
@@ -77,14 +89,43 @@ pub struct MemorySettings {
     pub ttl: Ttl,
     /// Topics of a user that are kept however faded.
     pub topics_max: usize,
+    /// How long clarifications wait for an answer, and how many.
+    pub clarifications: ClarificationSettings,
     /// Turns removed in one transaction.
     pub cleanup_batch: usize,
     /// How recall behaves.
     pub recall: RecallSettings,
     /// How conversations are compressed.
     pub episodes: EpisodeSettings,
+    /// When, and how often, a memory model is asked.
+    pub asking: AskingSettings,
     /// Whose "yesterday" a question means when nobody says.
     pub zone: TimeZone,
+    /// How much of the memory a request uses that does not say.
+    pub mode: Mode,
+    /// The model that is asked for, where it is not the upstream's usual one.
+    pub model: Option<String>,
+    /// How much a tenant may use; zero is as much as it likes.
+    pub limits: Limits,
+    /// How long keys are believed while the store does not answer.
+    pub auth_cache_max: Duration,
+}
+
+/// When, and how often, a memory model is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AskingSettings {
+    /// Most requests of a tenant in a day; 0 is any number.
+    pub calls_per_day: u64,
+    /// Most tokens of a tenant in a day; 0 is any number.
+    pub tokens_per_day: u64,
+    /// How long a conversation must have rested, unless there is enough to be told.
+    pub idle: Duration,
+}
+
+impl Default for AskingSettings {
+    fn default() -> Self {
+        Self { calls_per_day: 0, tokens_per_day: 0, idle: Duration::from_secs(30) }
+    }
 }
 
 /// How earlier messages are shown.
@@ -120,10 +161,16 @@ impl Default for MemorySettings {
             metadata_bytes_max: 16_384,
             ttl: Ttl::NEVER,
             topics_max: TOPICS_MAX,
+            clarifications: ClarificationSettings::default(),
             cleanup_batch: 1_000,
             recall: RecallSettings::default(),
             episodes: EpisodeSettings::default(),
+            asking: AskingSettings::default(),
             zone: TimeZone::UTC,
+            mode: Mode::Active,
+            model: None,
+            limits: Limits::default(),
+            auth_cache_max: Duration::from_secs(15 * 60),
         }
     }
 }
@@ -133,12 +180,19 @@ impl Default for MemorySettings {
 pub struct Memory {
     pub(crate) parts: Arc<Parts>,
     pub(crate) settings: Arc<MemorySettings>,
+    pub(crate) templates: Arc<Templates>,
+    /// Who may come in, and what each tenant has of its own.
+    pub(crate) tenants: Arc<TenantDesk>,
     /// What finds what was said.
     pub(crate) recall: Arc<Recall>,
     /// What finds the topic that a message belongs to.
     pub(crate) topics: Arc<TopicDesk>,
+    /// Questions that wait for a choice. Nothing of it is ever written.
+    pub(crate) clarifications: Arc<ClarificationDesk>,
     /// A place for each turn under way; closing waits until all are free.
     pub(crate) running: Arc<Semaphore>,
+    /// Whether the memory model is left alone for a while.
+    pub(crate) resting: Arc<Mutex<Rest>>,
     /// One request at a time finds its place in a session.
     locks: Arc<Mutex<SessionLocks>>,
 }
@@ -170,12 +224,42 @@ impl Memory {
         let running = Arc::new(Semaphore::new(TURNS_MAX as usize));
         let recall = Arc::new(Recall::new(recall_parts(&parts), settings.recall.clone()));
         let topics = Arc::new(TopicDesk::new(Arc::clone(&parts.store), Arc::clone(&parts.embedder)));
-        Self { parts: Arc::new(parts), settings: Arc::new(settings), recall, topics, running, locks: Arc::default() }
+        let clarifications = Arc::new(ClarificationDesk::new(settings.clarifications, Arc::clone(&parts.clock)));
+        let (settings, templates) = (Arc::new(settings), Arc::new(parts.templates.clone()));
+        let tenants = Arc::new(TenantDesk::new(&parts, &settings, &templates));
+        Self {
+            parts: Arc::new(parts),
+            settings,
+            templates,
+            tenants,
+            recall,
+            topics,
+            clarifications,
+            running,
+            resting: Arc::default(),
+            locks: Arc::default(),
+        }
+    }
+
+    /// The same memory, behaving as a tenant's settings say. They are those that [`TenantDesk::roll`] last found.
+    pub fn of(&self, tenant: &Tenant) -> Self {
+        let tenants::TenantView { settings, templates } = self.tenants.view(tenant);
+        Self { settings, templates, ..self.clone() }
+    }
+
+    /// Who may come in, and how much each tenant uses.
+    pub fn tenants(&self) -> &TenantDesk {
+        &self.tenants
     }
 
     /// Who answers, by name.
     pub fn model_name(&self) -> &str {
-        self.parts.model.name()
+        self.settings.model.as_deref().unwrap_or_else(|| self.parts.model.name())
+    }
+
+    /// Who summarises, by name.
+    pub fn summariser_name(&self) -> &str {
+        self.parts.summariser.name()
     }
 
     /// Finds what was said about a question, and packs it into its budget.

@@ -23,9 +23,50 @@ impl Counter {
     }
 }
 
+/// What became of asking the memory model.
+#[derive(Debug, Default)]
+pub struct MemoryMeters {
+    /// Requests to it.
+    pub calls: Counter,
+    /// Tokens of questions and answers.
+    pub tokens: Counter,
+    /// Tasks that the built-in did in its place.
+    pub fallbacks: Counter,
+    /// Of those, because a tenant's day was spent.
+    pub capped: Counter,
+    /// Failures: nobody listened, or the connection broke.
+    pub unreachable: Counter,
+    /// It did not answer in time.
+    pub timeouts: Counter,
+    /// It had too much to do.
+    pub busy: Counter,
+    /// It refused, or failed itself.
+    pub refused: Counter,
+    /// It answered something else than was asked for.
+    pub garbage: Counter,
+    /// Its answer was cut off.
+    pub truncated: Counter,
+}
+
+impl MemoryMeters {
+    /// Failures by kind.
+    pub fn failures(&self) -> [(&'static str, u64); 6] {
+        [
+            ("unreachable", self.unreachable.get()),
+            ("timeout", self.timeouts.get()),
+            ("busy", self.busy.get()),
+            ("refused", self.refused.get()),
+            ("garbage", self.garbage.get()),
+            ("truncated", self.truncated.get()),
+        ]
+    }
+}
+
 /// Everything that is counted.
 #[derive(Debug, Default)]
 pub struct Meters {
+    /// Requests of every kind, as they come.
+    pub requests: Counter,
     /// Turns whose ending reached the disk.
     pub turns_stored: Counter,
     /// Store calls that failed.
@@ -54,6 +95,14 @@ pub struct Meters {
     pub topics_forgotten: Counter,
     /// Topics that became part of another.
     pub topics_merged: Counter,
+    /// Turns whose words were understood.
+    pub turns_understood: Counter,
+    /// Facts that were learned.
+    pub facts_learned: Counter,
+    /// Facts that gave way to newer ones.
+    pub facts_superseded: Counter,
+    /// What looked like a fact and was none.
+    pub facts_refused: Counter,
     /// Cleanups that ran to their end.
     pub cleanups: Counter,
     /// Cleanups that failed.
@@ -76,4 +125,6 @@ pub struct Meters {
     pub model_questions: Counter,
     /// Questions the model did not answer.
     pub model_failures: Counter,
+    /// Tasks for the memory model.
+    pub memory: MemoryMeters,
 }

@@ -1,21 +1,33 @@
-//! What a person sees, adds and removes: conversations here, topics in `topics`.
+//! What a person sees, adds and removes: conversations here, topics in `topics`, facts in `facts`, open questions in
+//! `clarifications`, tenants and keys in `tenants`.
 
+mod clarifications;
+mod facts;
+mod tenants;
 mod topics;
 
+pub use clarifications::OpenClarification;
+pub use facts::{FactPatch, NewFact, UndoneFacts};
+pub use tenants::TenantError;
 pub use topics::{FoundTopic, TopicContext, TopicMessage, TopicView};
 
 use jiff::Timestamp;
 use serde_json::{Map, Value};
+use tracing::warn;
 
-use crate::id::{MessageId, SessionId, TopicId, TurnId};
+use crate::clarify::ClarificationError;
+use crate::fact::{IMPORTANCE_MIN, Status};
+use crate::id::{FactId, MessageId, SessionId, TopicId, TurnId, UndoId};
 use crate::memory::Memory;
 use crate::message::{Message, Role};
+use crate::recall::Aside;
 use crate::scope::Scope;
 use crate::session::{
     AddedMessage, DoesNotFit, Revision, Session, SessionPatch, SessionSeed, TURN_MESSAGES_MAX, TextError, Turn,
     TurnDraft, check_text, fit, window,
 };
 use crate::store::{Page, PageRequest, Stats, StoreError};
+use crate::tenant::OverLimit;
 
 /// Why something could not be looked at, added or removed.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -29,6 +41,38 @@ pub enum ReviewError {
     /// No such topic, or somebody else's.
     #[error("there is no topic `{0}`")]
     UnknownTopic(TopicId),
+    /// No such fact, or somebody else's.
+    #[error("there is no fact `{0}`")]
+    UnknownFact(FactId),
+    /// A fact that does not hold cannot be set right.
+    #[error("fact `{id}` is {}; only what is held can be changed, and `undo` brings back what was", status.as_str())]
+    NotHeld {
+        /// Which.
+        id: FactId,
+        /// What it is.
+        status: Status,
+    },
+    /// Nothing was learned from a message, or it is somebody else's.
+    #[error("nothing was learned from a message `{0}`")]
+    NothingLearned(MessageId),
+    /// Nothing was undone by that name.
+    #[error("there is nothing undone that is called `{0}`")]
+    UnknownUndo(UndoId),
+    /// There is nothing to undo.
+    #[error("there is nothing to undo")]
+    NothingToUndo,
+    /// Nothing is to change.
+    #[error("nothing is to change: give a `value`, an `importance` or an `until` that is new")]
+    NothingToChange,
+    /// How much something matters is out of bounds.
+    #[error("importance is {0}, it must be from {IMPORTANCE_MIN} to 1")]
+    Importance(f64),
+    /// Nothing is open in this session, or it is somebody else's.
+    #[error("no clarification is open in session `{0}`; they last for a few minutes (`clarification_ttl`)")]
+    UnknownClarification(SessionId),
+    /// It is no clarification.
+    #[error(transparent)]
+    Clarification(#[from] ClarificationError),
     /// Too many tags.
     #[error("{count} tags, at most {tags_max} are allowed")]
     TooManyTags {
@@ -65,6 +109,9 @@ pub enum ReviewError {
     /// The question is over the model's limit.
     #[error("the query is too long for the model: {0}")]
     DoesNotFit(#[from] DoesNotFit),
+    /// The tenant has had enough.
+    #[error(transparent)]
+    OverLimit(#[from] OverLimit),
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -105,6 +152,8 @@ pub struct ContextView {
     pub messages_in_context: usize,
     /// The same as text.
     pub text: String,
+    /// What is told of the turns before them, oldest first.
+    pub summaries: Vec<Aside>,
 }
 
 /// Longest name of a speaker, in characters.
@@ -120,8 +169,18 @@ impl Memory {
     ) -> Result<Session, ReviewError> {
         self.check_metadata(&seed.metadata)?;
         let id = id.unwrap_or_else(|| self.new_session_id());
+        self.admit_session(scope, id).await?;
         let made = self.parts.store.create_session(scope, id, seed).await;
         self.told(scope, Some(id), "create_session", made)
+    }
+
+    /// Whether the tenant may have this session, if it has it not already.
+    async fn admit_session(&self, scope: &Scope, id: SessionId) -> Result<(), ReviewError> {
+        let Err(over) = self.tenants.admit_turns(scope.tenant(), true, 0).await else { return Ok(()) };
+        match self.session(scope, id).await {
+            Ok(_) => Ok(()),
+            Err(_) => Err(over.into()),
+        }
     }
 
     /// An id for a session nobody named.
@@ -213,7 +272,8 @@ impl Memory {
 
     /// Adds an exchange that took place elsewhere, without asking a model.
     pub async fn add_turn(&self, scope: &Scope, id: SessionId, turn: PastTurn) -> Result<Turn, ReviewError> {
-        let draft = self.draft(turn)?;
+        let draft = self.of(scope.tenant()).draft(turn)?;
+        self.tenants.admit_turns(scope.tenant(), false, 1).await?;
         let added = self.parts.store.add_turns(scope, id, None, vec![draft]).await;
         self.told(scope, Some(id), "store_turn", added)?.pop().ok_or(ReviewError::Nothing)
     }
@@ -239,9 +299,12 @@ impl Memory {
             1..=TURN_MESSAGES_MAX => {}
             count => return Err(ReviewError::TooMany { count }),
         }
+        let memory = self.of(scope.tenant());
         for (n, added) in messages.iter().enumerate() {
-            self.check_message(n, &added.message)?;
+            memory.check_message(n, &added.message)?;
         }
+        let opened = messages.iter().filter(|added| added.message.role == Role::User).count();
+        self.tenants.admit_turns(scope.tenant(), false, opened as u64).await?;
         let ids = messages.iter().map(|_| self.parts.ids.turn(self.parts.clock.now())).collect();
         let added = self.parts.store.add_messages(scope, id, None, messages, ids).await;
         self.told(scope, Some(id), "add_messages", added)
@@ -264,20 +327,29 @@ impl Memory {
 
     /// What the model would be shown for a question in this session.
     pub async fn context(&self, scope: &Scope, id: SessionId, query: Option<&str>) -> Result<ContextView, ReviewError> {
+        let Self { settings, templates, .. } = self.of(scope.tenant());
         if let Some(query) = query {
-            self.check("query", query, self.settings.query_chars_max)?;
+            self.check("query", query, settings.query_chars_max)?;
         }
-        let recent = self.parts.store.last_turns(scope, id, self.settings.context_messages).await;
+        let recent = self.parts.store.last_turns(scope, id, settings.context_messages).await;
         let recent = self.told(scope, Some(id), "read_history", recent)?;
         let session = recent.session.ok_or(ReviewError::UnknownSession(id))?;
         let known = session.metadata.get("language").and_then(Value::as_str);
         let sample = recent.turns.iter().map(|turn| turn.question().text.as_str()).collect::<Vec<_>>().join("\n");
-        let template = self.parts.templates.choose(known, query.unwrap_or(&sample));
-        let limit = self.settings.model_tokens_max.saturating_sub(self.settings.answer_tokens);
+        let template = templates.choose(known, query.unwrap_or(&sample));
+        let limit = settings.model_tokens_max.saturating_sub(settings.answer_tokens);
         let fixed = [template.system(None), query.unwrap_or_default().to_owned()];
-        let shown = window(&recent.turns, self.settings.context_messages);
+        let shown = window(&recent.turns, settings.context_messages);
         let fitted = fit(shown, &[&fixed[0], &fixed[1]], limit)?;
+        let is_whole = |turn: &&Turn| fitted.messages.iter().any(|message| std::ptr::eq(*message, turn.question()));
+        let shown_from = recent.turns.iter().filter(is_whole).map(|turn| turn.number).min();
+        let summaries = self.recall.told_of(scope, id, shown_from).await;
+        let summaries = summaries.inspect_err(|error| {
+            warn!(session.id = %id, error = %error,
+            "What is told of session `{id}` cannot be read: {error}")
+        });
         Ok(ContextView {
+            summaries: summaries.unwrap_or_default(),
             language: template.language.clone(),
             messages_in_context: fitted.messages_in_context(),
             text: template.conversation(&fitted.messages),

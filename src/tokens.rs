@@ -16,6 +16,11 @@ pub fn at_most(text: &str) -> usize {
     text.len()
 }
 
+/// About how many tokens so many bytes of text have, where nobody counted and a guess will do.
+pub fn by_length(bytes: usize) -> u64 {
+    bytes.div_ceil(4) as u64
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

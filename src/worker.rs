@@ -1,5 +1,7 @@
 //! What runs beside the requests: cleanup by schedule, jobs as they come, and writing what waits for the disk.
 
+mod pace;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +11,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval};
 use tracing::warn;
 
+use self::pace::Pace;
 use crate::lifecycle::ClockWatch;
 use crate::memory::Memory;
 use crate::store::{Claim, Store, Waiting};
@@ -30,6 +33,8 @@ const JOBS_PATIENCE: Duration = Duration::from_secs(1);
 const BLOCKS_EVERY: Duration = Duration::from_secs(10);
 /// How often turns without a topic, and topics that changed, are looked for.
 const TOPICS_EVERY: Duration = Duration::from_secs(1);
+/// How often words are looked for that are yet to be understood.
+const FACTS_EVERY: Duration = Duration::from_secs(1);
 /// How soon a failed cleanup is tried again, at most.
 const CLEANUP_RETRY: Duration = Duration::from_secs(300);
 
@@ -46,11 +51,13 @@ impl Worker {
         let (stop, stopped) = watch::channel(false);
         let tools = tokio::spawn(until(stopped.clone(), give_up_on_tools(memory.clone())));
         let rows = tokio::spawn(until(stopped.clone(), derive_rows(memory.clone())));
+        let episodes = tokio::spawn(until(stopped.clone(), embed_episodes(memory.clone())));
         let blocks = tokio::spawn(until(stopped.clone(), pack_blocks(memory.clone())));
         let jobs = tokio::spawn(run_jobs(memory.clone(), stopped.clone()));
         let topics = tokio::spawn(until(stopped.clone(), tend_topics(memory.clone())));
+        let facts = tokio::spawn(until(stopped.clone(), learn_facts(memory.clone())));
         let cleaning = tokio::spawn(until(stopped, clean_up(memory, clock, cleanup_every)));
-        Self { stop, tasks: vec![cleaning, tools, rows, jobs, blocks, topics] }
+        Self { stop, tasks: vec![cleaning, tools, rows, jobs, blocks, topics, episodes, facts] }
     }
 
     /// Starts writing what waits in this store.
@@ -99,15 +106,28 @@ async fn derive_rows(memory: Memory) {
     if let Err(error) = memory.check_rows().await {
         warn!(error = %error, "Whether recall's rows are of today's form cannot be told: {error}");
     }
+    let mut pace = Pace::new(&memory);
     loop {
-        match memory.derive_rows().await {
-            Ok(derived) if !derived.is_nothing() => tokio::task::yield_now().await,
+        match pace.piece(memory.derive_rows()).await {
+            Ok(derived) if !derived.is_nothing() => pace.rest().await,
             Ok(_) => tokio::time::sleep(ROWS_EVERY).await,
             Err(error) => {
                 warn!(error = %error, "Rows for recall cannot be written yet: {error}");
                 tokio::time::sleep(ROWS_RETRY).await;
             }
         }
+    }
+}
+
+/// Makes vectors for summaries that another embedder made them for. One that does not answer is asked again later.
+async fn embed_episodes(memory: Memory) {
+    loop {
+        match memory.embed_episodes().await {
+            Ok(embedded) if !embedded.waiting => return,
+            Ok(_) => {}
+            Err(error) => warn!(error = %error, "Vectors of summaries cannot be written yet: {error}"),
+        }
+        tokio::time::sleep(ROWS_RETRY).await;
     }
 }
 
@@ -126,9 +146,10 @@ async fn tend_topics(memory: Memory) {
     if let Err(error) = memory.check_topics().await {
         warn!(error = %error, "Whether topics are of today's form cannot be told: {error}");
     }
+    let mut pace = Pace::new(&memory);
     loop {
-        match memory.tend_topics().await {
-            Ok(tended) if !tended.is_nothing() => tokio::task::yield_now().await,
+        match pace.piece(memory.tend_topics()).await {
+            Ok(tended) if !tended.is_nothing() => pace.rest().await,
             Ok(_) => tokio::time::sleep(TOPICS_EVERY).await,
             Err(error) => {
                 warn!(error = %error, "Topics cannot be put in order yet: {error}");
@@ -138,13 +159,33 @@ async fn tend_topics(memory: Memory) {
     }
 }
 
+/// Learns from what users said, and looks again after a while.
+async fn learn_facts(memory: Memory) {
+    if let Err(error) = memory.check_facts().await {
+        warn!(error = %error, "Whether facts are of today's form cannot be told: {error}");
+    }
+    let mut pace = Pace::new(&memory);
+    loop {
+        match pace.piece(memory.learn_facts()).await {
+            Ok(0) => tokio::time::sleep(FACTS_EVERY).await,
+            Ok(_) => pace.rest().await,
+            Err(error) => {
+                warn!(error = %error, "Facts cannot be learned yet: {error}");
+                tokio::time::sleep(ROWS_RETRY).await;
+            }
+        }
+    }
+}
+
 /// Does jobs as they come. When told to stop it begins no other.
 async fn run_jobs(memory: Memory, stopped: watch::Receiver<bool>) {
     let news = memory.job_news();
+    let mut pace = Pace::new(&memory);
     while !*stopped.borrow() {
         let pause = match memory.claim_job().await {
             Ok(Some(claim)) => {
-                see_through(&memory, &claim, stopped.clone()).await;
+                pace.piece(see_through(&memory, &claim, stopped.clone())).await;
+                until(stopped.clone(), pace.rest()).await;
                 continue;
             }
             Ok(None) => JOBS_EVERY,

@@ -11,19 +11,21 @@ const FLOORS: [&str; 7] = [
     "worker → turn, digest, lifecycle, review",
     "memory → recall",
     "store",
-    "clarify → knowledge → fact → episode → topic → session",
+    "clarify → knowledge → fact → episode → topic → session, tenant",
     "model",
-    "message, scope, job, clock, id, tokens, language, period, meter",
+    "message, scope, job, clock, id, tokens, language, period, meter, mode, spelling",
 ];
 
 /// Arrows between neighbours that the lists above cannot say, each with its reason.
-const EXTRA_ARROWS: [(&str, &str); 4] = [
+const EXTRA_ARROWS: [(&str, &str); 5] = [
     // A job names itself and its session.
     ("job", "id"),
     // A user may be known by nothing but their session.
     ("scope", "id"),
     // The doors are made with settings.
     ("api", "config"),
+    // A tenant may have words of its own for templates.
+    ("tenant", "session"),
     ("worker", "lifecycle"),
 ];
 

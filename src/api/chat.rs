@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use axum::Json;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderValue, header};
+use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use serde::{Deserialize, Serialize};
@@ -13,11 +13,12 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::App;
+use super::access::Visitor;
 use super::error::{ApiError, ErrorView};
 use super::headers::{STATUS_HEADER, TURN_HEADER, shown_headers, timing_header};
 use super::identity::{SESSION_HEADER, session_header};
 use super::rest::came_by;
-use super::view::{ReminderView, millis};
+use super::view::{ChosenView, ReminderView, millis};
 use crate::id::{SessionId, TurnId};
 use crate::session::SessionSeed;
 use crate::turn::{Answer, RunningTurn, Shown, TurnError, TurnEvent, TurnRequest};
@@ -49,7 +50,7 @@ pub(super) struct ChatResponse {
     answer: String,
     /// What was recalled for this question, oldest first.
     data: Vec<ReminderView>,
-    /// `question` or `statement`.
+    /// `clarification`, `correction`, `follow_up`, `question`, `instruction` or `statement`.
     intent: &'static str,
     confidence: f64,
     session_id: String,
@@ -73,6 +74,8 @@ pub(super) struct ChatMetadata {
     tokens_used: Option<u64>,
     /// What the intent was decided by.
     intent_decided_by: &'static str,
+    /// What the question chose, if it answered an open clarification; else null.
+    clarification: Option<ChosenView>,
     /// How many messages were recalled: those in `data`.
     recalled: usize,
     /// Tokens of what was recalled.
@@ -88,23 +91,23 @@ pub(super) struct ChatMetadata {
     params(("X-Session-ID" = Option<String>, Header, description = "The conversation, a UUID; a new one if not given"),
            ("X-User-ID" = Option<String>, Header, description = "Who asks")),
     responses((status = 200, body = ChatResponse), (status = 400, body = ErrorView), (status = 502, body = ErrorView)))]
-pub(super) async fn chat(State(app): State<App>, headers: HeaderMap, body: Body) -> Result<Response, ApiError> {
+pub(super) async fn chat(State(app): State<App>, visitor: Visitor, body: Body) -> Result<Response, ApiError> {
     // Every answer carries a session, errors too: the one that was named, else one that may be used next.
-    let given = session_header(&headers).map_err(|error| error.in_session(app.memory.new_session_id()))?;
+    let given = session_header(&visitor).map_err(|error| error.in_session(app.memory.new_session_id()))?;
     let session = given.unwrap_or_else(|| app.memory.new_session_id());
     if given.is_none() && app.doors.require_session_header {
         let detail = "send X-Session-ID with a UUID of your choice (`require_session_header` is set)";
         return Err(ApiError::bad_request("session_required", "X-Session-ID required", detail).in_session(session));
     }
-    let asked: ChatRequest = app.read_json(&headers, body).await.map_err(|error| error.in_session(session))?;
+    let asked: ChatRequest = app.read_json(&visitor, body).await.map_err(|error| error.in_session(session))?;
     let in_body = || asked.session_id.as_str().and_then(SessionId::parse);
     // A new conversation has its id already, because it may have to stand for its user.
     let session = given.or_else(in_body).unwrap_or(session);
     let in_session = |error: ApiError| error.in_session(session);
-    let scope = app.scope(&headers, asked.user_id.as_deref(), Some(session)).map_err(in_session)?;
+    let scope = app.scope(&visitor, asked.user_id.as_deref(), Some(session)).map_err(in_session)?;
     let request = TurnRequest {
         session: Some(session),
-        seed: SessionSeed { metadata: came_by("chat", &headers), ttl: None, ..SessionSeed::default() },
+        seed: SessionSeed { metadata: came_by("chat", &visitor), ttl: None, ..SessionSeed::default() },
         query: asked.query.clone(),
         role: asked.role,
         stream: asked.stream,
@@ -194,6 +197,7 @@ fn view(query: String, session: SessionId, turn: TurnId, answer: Answer) -> Chat
             model: answer.model,
             tokens_used: answer.tokens_used,
             intent_decided_by: answer.intent.decided_by,
+            clarification: answer.clarification.map(ChosenView::from),
             recalled,
             recall_tokens: answer.shown.tokens,
             recall_ms: millis(answer.shown.recall_time),

@@ -2,18 +2,22 @@
 //!
 //! Nothing is logged here: whoever met the failure has told the log for whom, where and why.
 
+use std::time::Duration;
+
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::identity::SESSION_HEADER;
+use crate::clarify::ClarificationError;
 use crate::id::SessionId;
 use crate::model::ModelError;
 use crate::recall::RecallError;
-use crate::review::ReviewError;
+use crate::review::{ReviewError, TenantError};
 use crate::session::TextError;
 use crate::store::StoreError;
+use crate::tenant::{KeyError, OverLimit};
 use crate::turn::TurnError;
 
 /// The header that carries the stable code of an error.
@@ -60,6 +64,15 @@ impl ApiError {
         Self::new(status, code, "Invalid text", format!("{field} {reason}"))
     }
 
+    /// Too many wrong keys came from one address.
+    pub(super) fn too_many_keys(wait: Duration) -> Self {
+        let seconds = (wait.as_secs() + 1).to_string();
+        let detail = format!("too many wrong keys came from your address; try again in {seconds} s");
+        let mut error = Self::new(StatusCode::TOO_MANY_REQUESTS, "too_many_wrong_keys", "Too many wrong keys", detail);
+        error.retry_after = Some(seconds);
+        error
+    }
+
     /// The response carries the session all the same.
     pub(super) fn in_session(mut self, session: SessionId) -> Self {
         self.session = Some(session);
@@ -101,6 +114,46 @@ fn text_code(error: &TextError) -> (StatusCode, &'static str) {
     }
 }
 
+impl From<OverLimit> for ApiError {
+    fn from(over: OverLimit) -> Self {
+        let (code, title) = match over.limit.passes() {
+            true => ("rate_limit_exceeded", "Too much at once"),
+            false => ("insufficient_quota", "Quota used up"),
+        };
+        let mut error = Self::new(StatusCode::TOO_MANY_REQUESTS, code, title, over.to_string());
+        error.retry_after = Some(over.seconds().to_string());
+        error
+    }
+}
+
+impl From<KeyError> for ApiError {
+    fn from(error: KeyError) -> Self {
+        Self::bad_request("invalid_key", "Invalid key", error.to_string())
+    }
+}
+
+impl From<TenantError> for ApiError {
+    fn from(error: TenantError) -> Self {
+        let detail = error.to_string();
+        match error {
+            TenantError::Unknown(_) => Self::new(StatusCode::NOT_FOUND, "unknown_tenant", "Tenant not found", detail),
+            TenantError::Exists(_) => Self::new(StatusCode::CONFLICT, "tenant_exists", "Tenant exists", detail),
+            TenantError::Unreachable(_) => Self::bad_request("invalid_id", "Invalid tenant", detail),
+            TenantError::HasSessions { .. } => Self::new(
+                StatusCode::CONFLICT,
+                "tenant_in_use",
+                "Tenant in use",
+                format!("{detail}; say so with ?everything=true"),
+            ),
+            TenantError::Settings(_) => Self::bad_request("invalid_settings", "Invalid settings", detail),
+            TenantError::UnknownKey(_) => Self::new(StatusCode::NOT_FOUND, "unknown_key", "Key not found", detail),
+            TenantError::EndedKey(_) => Self::new(StatusCode::CONFLICT, "key_ended", "Key has ended", detail),
+            TenantError::Key(key) => key.into(),
+            TenantError::Store(store) => store.into(),
+        }
+    }
+}
+
 impl From<RecallError> for ApiError {
     fn from(error: RecallError) -> Self {
         match error {
@@ -129,6 +182,7 @@ impl From<TurnError> for ApiError {
             TurnError::Model(model) => model.into(),
             TurnError::Endless(_) => Self::new(StatusCode::BAD_GATEWAY, "answer_too_long", "Answer too long", detail),
             TurnError::Store(store) => store.into(),
+            TurnError::OverLimit(over) => over.into(),
             TurnError::KeyReused => Self::new(StatusCode::CONFLICT, "key_reused", "Idempotency-Key reused", detail),
             TurnError::Stopping => {
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", "Server is stopping", "ask again in a moment")
@@ -196,6 +250,25 @@ impl From<ReviewError> for ApiError {
             ReviewError::UnknownTopic(_) => {
                 Self::new(StatusCode::NOT_FOUND, "unknown_topic", "Topic not found", detail)
             }
+            ReviewError::UnknownFact(_) => Self::new(StatusCode::NOT_FOUND, "unknown_fact", "Fact not found", detail),
+            ReviewError::NothingLearned(_) => {
+                Self::new(StatusCode::NOT_FOUND, "unknown_message", "Message not found", detail)
+            }
+            ReviewError::UnknownUndo(_) => Self::new(StatusCode::NOT_FOUND, "unknown_undo", "Undo not found", detail),
+            ReviewError::NotHeld { .. } => Self::new(StatusCode::CONFLICT, "fact_not_held", "Fact not held", detail),
+            ReviewError::NothingToUndo => Self::new(StatusCode::CONFLICT, "nothing_to_undo", "Nothing to undo", detail),
+            ReviewError::NothingToChange => Self::bad_request("nothing_to_change", "Nothing to change", detail),
+            ReviewError::Importance(_) => Self::bad_request("invalid_importance", "Invalid importance", detail),
+            ReviewError::UnknownClarification(_) => {
+                Self::new(StatusCode::NOT_FOUND, "unknown_clarification", "Clarification not found", detail)
+            }
+            ReviewError::Clarification(ClarificationError::Text { ref reason, .. }) => {
+                let (status, code) = text_code(reason);
+                Self::new(status, code, "Invalid text", detail)
+            }
+            ReviewError::Clarification(_) => {
+                Self::bad_request("invalid_clarification", "Invalid clarification", detail)
+            }
             ReviewError::TooManyTags { .. } => Self::bad_request("too_many_tags", "Too many tags", detail),
             ReviewError::Text { reason, .. } => {
                 let (status, code) = text_code(&reason);
@@ -211,6 +284,7 @@ impl From<ReviewError> for ApiError {
             ReviewError::DoesNotFit(_) => {
                 Self::new(StatusCode::PAYLOAD_TOO_LARGE, "question_too_long", "Question too long", detail)
             }
+            ReviewError::OverLimit(over) => over.into(),
             ReviewError::Store(store) => store.into(),
         }
     }

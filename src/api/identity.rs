@@ -15,6 +15,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, StatusCode};
 
 use super::App;
+use super::access::{Access, Visitor};
 use super::error::ApiError;
 use crate::clock::Clock;
 use crate::config::{Secret, Settings};
@@ -34,8 +35,8 @@ pub(super) struct Rules {
     session_headers: Vec<HeaderName>,
     /// What user tokens are signed with. Once it is set, nothing but a token names a user.
     token_secret: Option<Secret>,
-    /// Whether everybody who names nobody is one user.
-    share_unidentified: bool,
+    /// Whether everybody who names nobody is one user, while nobody needs a key and once somebody does.
+    shares: [bool; 2],
 }
 
 impl Rules {
@@ -45,19 +46,30 @@ impl Rules {
             user_headers: settings.user_headers.as_slice().to_vec(),
             session_headers: settings.session_headers.as_slice().to_vec(),
             token_secret: settings.openwebui_jwt_secret.clone(),
-            share_unidentified: settings.share_unidentified(),
+            shares: [false, true].map(|keyed| settings.share_unidentified(keyed)),
         }
     }
 
-    /// The user that a request names: signed, else in a header, else in what else it carries.
+    /// Whether everybody who names nobody is one user.
+    pub(super) fn shares(&self, keyless: bool) -> bool {
+        self.shares[usize::from(!keyless)]
+    }
+
+    /// Who asks: the user that the key speaks for, else who is named: signed, else in a header, else in what else the
+    /// request carries. The last two count only where the key vouches for them.
     fn user(
         &self,
         headers: &HeaderMap,
+        access: &Access,
         elsewhere: impl FnOnce() -> Result<Option<String>, ApiError>,
         clock: &dyn Clock,
     ) -> Result<Option<User>, ApiError> {
+        if let Some(user) = &access.user {
+            return Ok(Some(user.clone()));
+        }
         let named = match &self.token_secret {
             Some(secret) => signed_user(headers, secret, clock)?,
+            None if !access.trust_identity => None,
             None => match first(headers, &self.user_headers)? {
                 Some(text) => Some(text.to_owned()),
                 None => elsewhere()?,
@@ -68,10 +80,9 @@ impl Rules {
 
     /// Whose memory it is. `session` stands for the user when nobody is named and sessions are kept apart;
     /// without it there is no telling.
-    fn scope(&self, tenant: Tenant, named: Option<User>, session: Option<SessionId>) -> Option<Scope> {
-        let unidentified =
-            || if self.share_unidentified { Some(User::anonymous()) } else { session.map(User::of_session) };
-        named.or_else(unidentified).map(|user| Scope::new(tenant, user))
+    fn scope(&self, access: &Access, named: Option<User>, session: Option<SessionId>) -> Option<Scope> {
+        let unidentified = || if access.shares { Some(User::anonymous()) } else { session.map(User::of_session) };
+        named.or_else(unidentified).map(|user| Scope::new(access.tenant.clone(), user))
     }
 }
 
@@ -131,32 +142,46 @@ impl<S: Send + Sync> FromRequestParts<S> for SessionPath {
     }
 }
 
+/// The tenant that a header names.
+pub(super) fn tenant_header(headers: &HeaderMap) -> Result<Option<Tenant>, ApiError> {
+    let named = header(headers, &TENANT_HEADER)?;
+    named.map(|text| Tenant::parse(text).map_err(|error| invalid("tenant", &error))).transpose()
+}
+
 impl App {
     /// Whose memory a request is about. `given` is the user named in body or query; `session` is what
     /// stands for the user when nobody is named and sessions are kept apart.
     pub(super) fn scope(
         &self,
-        headers: &HeaderMap,
+        visitor: &Visitor,
         given: Option<&str>,
         session: Option<SessionId>,
     ) -> Result<Scope, ApiError> {
         let rules = &self.doors.rules;
-        let tenant = match header(headers, &TENANT_HEADER)? {
-            Some(text) => Tenant::parse(text).map_err(|error| invalid("tenant", &error))?,
-            None => Tenant::default(),
-        };
         let elsewhere = || Ok(given.filter(|text| !text.trim().is_empty()).map(str::to_owned));
-        let named = rules.user(headers, elsewhere, self.clock())?;
-        rules.scope(tenant, named, session).ok_or_else(|| {
-            ApiError::bad_request(
-                "no_user",
-                "No user given",
-                "each session is a user of its own here (`unidentified`); name a user with X-User-ID",
-            )
+        let named = rules.user(visitor, &visitor.access, elsewhere, self.clock())?;
+        rules.scope(&visitor.access, named, session).ok_or_else(|| {
+            let detail = match visitor.access.trust_identity {
+                true => "each session is a user of its own here (`unidentified`); name a user with X-User-ID",
+                false => "this key speaks for no user and is not believed when it names one (`trust_identity`)",
+            };
+            ApiError::bad_request("no_user", "No user given", detail)
         })
     }
 
-    fn clock(&self) -> &dyn Clock {
+    /// The memory of the user that a path names. Whoever is somebody else is told what they would be told of nobody.
+    pub(super) fn scope_of(&self, visitor: &Visitor, user: &str) -> Result<Scope, ApiError> {
+        let scope = self.scope(visitor, Some(user), None)?;
+        match scope.user().as_str() == user {
+            true => Ok(scope),
+            false => {
+                let detail = format!("there is no user `{user}` for whoever asks");
+                Err(ApiError::new(StatusCode::NOT_FOUND, "unknown_user", "User not found", detail))
+            }
+        }
+    }
+
+    pub(super) fn clock(&self) -> &dyn Clock {
         &*self.memory.parts.clock
     }
 }

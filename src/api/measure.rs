@@ -10,7 +10,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 
 use super::App;
-use crate::meter::Meters;
+use crate::meter::{MemoryMeters, Meters};
 
 /// Upper bounds of the buckets, in seconds.
 const BUCKETS: [f64; 10] = [0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0];
@@ -70,6 +70,7 @@ impl Gauges {
 
 /// Times every request until its head is answered.
 pub(super) async fn measure(State(app): State<App>, request: Request, next: Next) -> Response {
+    app.memory.meters().requests.one();
     let started = Instant::now();
     let route = request.extensions().get::<MatchedPath>().map_or("unknown", MatchedPath::as_str).to_owned();
     let method = request.method().as_str();
@@ -93,6 +94,7 @@ impl Measures {
             let _ = writeln!(text, "# HELP recalld_{name}_total {help}\n# TYPE recalld_{name}_total counter");
             let _ = writeln!(text, "recalld_{name}_total {value}");
         }
+        text.push_str(&memory_lines(&meters.memory));
         for (name, help, value) in gauges.lines() {
             let _ = writeln!(text, "# HELP recalld_{name} {help}\n# TYPE recalld_{name} gauge\nrecalld_{name} {value}");
         }
@@ -116,8 +118,29 @@ impl Measures {
     }
 }
 
-fn counters(meters: &Meters) -> [(&'static str, &'static str, u64); 24] {
+/// What became of asking the memory model.
+fn memory_lines(meters: &MemoryMeters) -> String {
+    let mut text = String::new();
+    for (name, help, value) in [
+        ("calls", "Requests to the memory model.", meters.calls.get()),
+        ("tokens", "Tokens of questions to it and its answers.", meters.tokens.get()),
+        ("fallbacks", "Tasks that the built-in did in its place.", meters.fallbacks.get()),
+        ("capped", "Of those, because a tenant's day was spent.", meters.capped.get()),
+    ] {
+        let _ = writeln!(text, "# HELP recalld_memory_{name}_total {help}\n# TYPE recalld_memory_{name}_total counter");
+        let _ = writeln!(text, "recalld_memory_{name}_total {value}");
+    }
+    let _ = writeln!(text, "# HELP recalld_memory_failures_total Tasks for the memory model that came to nothing.");
+    let _ = writeln!(text, "# TYPE recalld_memory_failures_total counter");
+    for (kind, value) in meters.failures() {
+        let _ = writeln!(text, "recalld_memory_failures_total{{kind=\"{kind}\"}} {value}");
+    }
+    text
+}
+
+fn counters(meters: &Meters) -> [(&'static str, &'static str, u64); 29] {
     [
+        ("requests", "Requests of every kind.", meters.requests.get()),
         ("turns_stored", "Turns whose ending reached the disk.", meters.turns_stored.get()),
         ("store_failures", "Store calls that failed.", meters.store_failures.get()),
         ("turns_waited", "Turns that had to wait in memory for the disk.", meters.turns_waited.get()),
@@ -127,6 +150,10 @@ fn counters(meters: &Meters) -> [(&'static str, &'static str, u64); 24] {
         ("recall_failures", "Recalls that were late or failed, and cost the reminders.", meters.recall_failures.get()),
         ("topics_forgotten", "Topics that faded and were forgotten; their turns stay.", meters.topics_forgotten.get()),
         ("topics_merged", "Topics that became part of another.", meters.topics_merged.get()),
+        ("turns_understood", "Turns whose words were looked at for facts.", meters.turns_understood.get()),
+        ("facts_learned", "Facts that were learned.", meters.facts_learned.get()),
+        ("facts_superseded", "Facts that gave way to newer ones.", meters.facts_superseded.get()),
+        ("facts_refused", "What looked like a fact and was none.", meters.facts_refused.get()),
         ("embedder_failures", "Texts or batches that an embedder made no vectors of.", meters.embedder_failures.get()),
         ("jobs_done", "Jobs that were done.", meters.jobs_done.get()),
         ("jobs_failed", "Tries at jobs that failed.", meters.jobs_failed.get()),

@@ -1,9 +1,11 @@
 //! The HTTP doors. They translate, and call [`Memory`]; all routes are on this page.
 //!
-//! Reading order: the routes here, `guard` (who may come in), `identity` (who is who), then the doors:
+//! Reading order: the routes here, `guard` (who may come in), `rights` (what each route takes), `access` (what whoever came in
+//! may do), `identity` (who is who), then the doors:
 //! `chat`, `openai`, `rest`, `system`. `error` alone knows status codes, `body` how a body is read, `headers` what an
 //! answer says about itself, `server` and `greeting` how connections are served.
 
+mod access;
 mod body;
 mod chat;
 mod error;
@@ -15,16 +17,19 @@ mod measure;
 mod openai;
 mod params;
 mod rest;
+mod rights;
 pub mod server;
 mod system;
 mod view;
 
 pub(crate) use self::identity::{TOKEN_HEADER, sign_user};
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::Router;
+use axum::http::HeaderName;
 use axum::middleware::from_fn_with_state;
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
@@ -35,13 +40,18 @@ use self::measure::Measures;
 use crate::config::{Aliases, Passthrough, Settings};
 use crate::lifecycle::ClockWatch;
 use crate::memory::Memory;
-use crate::turn::proxy::Mode;
+use crate::tenant::Buckets;
+
+/// Most addresses whose wrong keys are counted.
+const ADDRESSES_MAX: usize = 4_096;
 
 /// What the doors need.
 #[derive(Clone)]
 pub struct App {
     memory: Memory,
     doors: Arc<Doors>,
+    /// Whether whoever asks owns the data file, and needs no key.
+    owner: bool,
 }
 
 /// The doors' own parts and settings.
@@ -53,10 +63,12 @@ struct Doors {
     models: openai::ModelCache,
     aliases: Aliases,
     pass_all: bool,
-    mode: Mode,
     started: Instant,
     listen: std::net::SocketAddr,
     api_key: Option<String>,
+    /// Addresses from which wrong keys came.
+    wrong_keys: Buckets<IpAddr>,
+    client_address_header: Option<HeaderName>,
     require_session_header: bool,
     rules: Rules,
     body_bytes_max: usize,
@@ -78,16 +90,23 @@ impl App {
             models: openai::ModelCache::default(),
             aliases: settings.model_aliases.clone(),
             pass_all: settings.passthrough == Passthrough::All,
-            mode: settings.mode,
             started: Instant::now(),
             listen: settings.listen,
             api_key: settings.api_key().map(str::to_owned),
+            wrong_keys: Buckets::new(ADDRESSES_MAX),
+            client_address_header: HeaderName::try_from(settings.client_address_header.as_str()).ok(),
             require_session_header: settings.require_session_header,
             rules: Rules::of(settings),
             body_bytes_max: settings.body_bytes_max,
             body_timeout: settings.body_timeout.duration(),
         };
-        Self { memory, doors: Arc::new(doors) }
+        Self { memory, doors: Arc::new(doors), owner: false }
+    }
+
+    /// The same doors for a program that has the data file open itself, as the command line does: nobody could keep
+    /// it from anything.
+    pub fn for_its_owner(self) -> Self {
+        Self { owner: true, ..self }
     }
 }
 
@@ -116,13 +135,25 @@ fn doors() -> OpenApiRouter<App> {
         .routes(routes!(rest::episodes::digest))
         .routes(routes!(rest::jobs::list))
         .routes(routes!(rest::jobs::retry))
+        .routes(routes!(rest::jobs::answers))
         .routes(routes!(rest::topics::list))
         .routes(routes!(rest::topics::search))
         .routes(routes!(rest::topics::show, rest::topics::update))
         .routes(routes!(rest::topics::messages))
         .routes(routes!(rest::topics::context))
         .routes(routes!(rest::topics::feedback))
+        .routes(routes!(rest::facts::list, rest::facts::add))
+        .routes(routes!(rest::facts::undo))
+        .routes(routes!(rest::facts::show, rest::facts::correct, rest::facts::retract))
+        .routes(routes!(rest::facts::history))
+        .routes(routes!(rest::clarifications::list, rest::clarifications::ask))
+        .routes(routes!(rest::clarifications::show, rest::clarifications::drop))
         .routes(routes!(rest::cleanup::run))
+        .routes(routes!(rest::tenants::list, rest::tenants::create))
+        .routes(routes!(rest::tenants::show, rest::tenants::update, rest::tenants::delete))
+        .routes(routes!(rest::keys::list, rest::keys::create))
+        .routes(routes!(rest::keys::revoke))
+        .routes(routes!(rest::keys::rotate))
         .routes(routes!(rest::stats::show))
         .routes(routes!(openai::chat_completions))
         .routes(routes!(openai::list_models))
@@ -149,6 +180,7 @@ pub fn router(app: App) -> Router {
 pub fn openapi_json() -> String {
     let mut api = doors().to_openapi();
     api.info.version = env!("CARGO_PKG_VERSION").to_owned();
+    rights::describe(&mut api);
     let mut json = api.to_pretty_json().expect("a description of plain values always serialises");
     json.push('\n');
     json

@@ -2,10 +2,14 @@
 //! that finishes what was accepted.
 
 use std::future::pending;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::http::Request;
+use hyper::body::Incoming;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::GracefulShutdown;
@@ -16,6 +20,10 @@ use tokio::task::JoinSet;
 use tracing::{debug, warn};
 
 use super::greeting::Greeting;
+
+/// The address at the other end of a connection.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Peer(pub(super) IpAddr);
 
 /// How connections are served.
 #[derive(Debug, Clone, Copy)]
@@ -39,13 +47,17 @@ pub async fn serve(listener: TcpListener, router: Router, limits: ServerLimits, 
     let mut connections = JoinSet::new();
     let mut stop = std::pin::pin!(stop);
     loop {
-        let (place, accepted) = tokio::select! {
+        let (place, (accepted, peer)) = tokio::select! {
             () = &mut stop => break,
             admitted = admit(&listener, &places) => admitted,
             // Ended connections are taken note of, so that the set does not grow.
             Some(_) = connections.join_next(), if !connections.is_empty() => continue,
         };
-        let service = TowerToHyperService::new(router.clone());
+        let doors = TowerToHyperService::new(router.clone());
+        let service = service_fn(move |mut request: Request<Incoming>| {
+            request.extensions_mut().insert(Peer(peer));
+            doors.call(request)
+        });
         let stream = TokioIo::new(Greeting::within(limits.header_timeout, accepted));
         let connection = graceful.watch(builder.serve_connection_with_upgrades(stream, service).into_owned());
         connections.spawn(async move {
@@ -78,18 +90,18 @@ fn builder(limits: &ServerLimits) -> Builder<TokioExecutor> {
 }
 
 /// The next connection, once there is a place for it.
-async fn admit(listener: &TcpListener, places: &Arc<Semaphore>) -> (OwnedSemaphorePermit, TcpStream) {
+async fn admit(listener: &TcpListener, places: &Arc<Semaphore>) -> (OwnedSemaphorePermit, (TcpStream, IpAddr)) {
     let place = Arc::clone(places).acquire_owned().await.expect("nobody closes the places");
     (place, accept(listener).await)
 }
 
 /// The next connection. Running out of descriptors is waited out, not died of.
-async fn accept(listener: &TcpListener) -> TcpStream {
+async fn accept(listener: &TcpListener) -> (TcpStream, IpAddr) {
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => {
+            Ok((stream, peer)) => {
                 let _ = stream.set_nodelay(true);
-                return stream;
+                return (stream, peer.ip());
             }
             Err(error) => {
                 warn!(error = %error, "Cannot accept a connection: {error}");

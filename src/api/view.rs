@@ -1,7 +1,11 @@
 //! Our nouns as clients see them. Wire types stay here; the rooms' nouns are free to change.
 
+mod clarification;
+mod fact;
 mod topic;
 
+pub(super) use clarification::{ChosenView, ClarificationView};
+pub(super) use fact::{FactEventView, FactEvidenceView, FactView};
 pub(super) use topic::{TopicMessageView, TopicSeen, TopicStatsView};
 
 use std::time::Duration;
@@ -14,7 +18,7 @@ use utoipa::ToSchema;
 use crate::id::SessionId;
 use crate::message::{Message, Role};
 use crate::period::Ttl;
-use crate::recall::{Ranked, Reminder};
+use crate::recall::{AsideSource, Considered, Ranked, Reminder};
 use crate::review::StoredMessage;
 use crate::scope::Scope;
 use crate::session::{Revision, Session, Turn};
@@ -29,7 +33,7 @@ pub(super) struct SessionView {
     kind: &'static str,
     #[schema(value_type = Object)]
     metadata: Map<String, Value>,
-    /// The session's own time to live, or null when the server's setting rules.
+    /// The session's own time to live or its tenant's, or null when the server's setting rules.
     ttl: Option<String>,
     /// How many turns it holds.
     turns: u64,
@@ -175,6 +179,8 @@ pub(super) struct ReminderView {
     text: String,
     /// Whether `text` is only a part of the message.
     excerpt: bool,
+    /// What holds now, where the message says what is no longer so; else null.
+    note: Option<String>,
     said_at: String,
     /// Comparable within one answer only.
     score: f64,
@@ -192,6 +198,7 @@ impl From<Reminder> for ReminderView {
             name: reminder.name,
             text: reminder.text,
             excerpt: reminder.excerpt,
+            note: reminder.note,
             said_at: time(reminder.said_at),
             score: thousandths(reminder.score.into()),
             reason: reminder.reason.as_str(),
@@ -234,6 +241,60 @@ impl CandidateView {
             fate: ranked.fate.as_str(),
             signals: ranked.signals.iter().map(|(name, part)| part_of(name, *part)).collect(),
         }
+    }
+}
+
+/// Something beside messages that was considered for a context, and what was made of it.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct AsideView {
+    /// `profile`, `clarification`, `summary` (of the running conversation), `facts`, `episodes` or `passages`.
+    layer: &'static str,
+    /// The episode, or whatever it is from.
+    id: String,
+    /// The conversation that a summary tells of; null for what is no summary, and so are the others.
+    session_id: Option<String>,
+    /// `stretch`, `hour` or `session`.
+    level: Option<&'static str>,
+    turn_first: Option<u64>,
+    turn_last: Option<u64>,
+    from: Option<String>,
+    to: Option<String>,
+    text: String,
+    /// Comparable within a layer only.
+    score: f64,
+    /// `kept`, `shown anyway`, `unrelated`, `duplicate`, `not among the best` or `over budget`.
+    fate: &'static str,
+    /// What each signal contributed.
+    #[schema(value_type = Object)]
+    signals: Map<String, Value>,
+}
+
+impl From<Considered> for AsideView {
+    fn from(considered: Considered) -> Self {
+        let Considered { aside, fate, .. } = considered;
+        let mut view = Self {
+            layer: aside.layer.as_str(),
+            id: String::new(),
+            session_id: None,
+            level: None,
+            turn_first: None,
+            turn_last: None,
+            from: None,
+            to: None,
+            text: aside.text,
+            score: thousandths(aside.score.into()),
+            fate: fate.as_str(),
+            signals: aside.signals.iter().map(|(name, part)| part_of(name, *part)).collect(),
+        };
+        match aside.source {
+            AsideSource::Episode { id, session, level, first, last, from, to } => {
+                (view.id, view.session_id) = (id.to_string(), Some(session.to_string()));
+                (view.level, view.turn_first, view.turn_last) = (Some(level.as_str()), Some(first), Some(last));
+                (view.from, view.to) = (Some(time(from)), Some(time(to)));
+            }
+            AsideSource::Other(id) => view.id = id,
+        }
+        view
     }
 }
 

@@ -30,6 +30,7 @@ use crate::model::http::{HttpClient, client, root_cause};
 use crate::store::StoreError;
 
 const USER_HEADER: HeaderName = HeaderName::from_static("x-user-id");
+const TENANT_HEADER: HeaderName = HeaderName::from_static("x-tenant-id");
 const CODE_HEADER: HeaderName = HeaderName::from_static("x-recalld-code");
 
 /// The host of requests in process; a name the guard knows as ours.
@@ -38,6 +39,9 @@ const OWN_HOST: &str = "localhost";
 const ANSWER_BYTES_MAX: usize = 128 << 20;
 /// How long turns that were cut short may take to be written at the end.
 const CLOSING_TIME: Duration = Duration::from_secs(5);
+
+/// Batches of turns that a command learns from before it ends.
+const LEARNED_MAX: usize = 16;
 
 /// What a command needs of the memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,7 +107,7 @@ pub(super) fn with_client(
 impl Client {
     /// Finds the memory and opens its doors.
     pub(super) async fn open(common: &Common, settings: &Settings, need: Need) -> anyhow::Result<Self> {
-        let headers = headers(common.user.as_deref(), settings)?;
+        let headers = headers(common, settings)?;
         if let Some(server) = common.server() {
             return Ok(Self::at(base_url(server)?, headers, settings));
         }
@@ -128,7 +132,8 @@ impl Client {
     }
 
     fn in_process(engine: Engine, headers: HeaderMap) -> Self {
-        let (memory, router) = (engine.memory, router(engine.app));
+        // Whoever has the file open could read it without asking.
+        let (memory, router) = (engine.memory, router(engine.app.for_its_owner()));
         let place = Place::File(engine.data, engine.choice);
         Self { transport: Transport::InProcess { router, memory }, place, headers }
     }
@@ -246,8 +251,19 @@ impl Client {
         match self.transport {
             Transport::Socket(_) => Ok(()),
             Transport::InProcess { memory, .. } => {
+                learn(&memory).await;
                 memory.close(CLOSING_TIME).await.context("the data file did not close well")
             }
+        }
+    }
+}
+
+/// Learns from what was just said, as a server does beside its requests. What is left waits for the next command.
+async fn learn(memory: &Memory) {
+    for _ in 0..LEARNED_MAX {
+        // What cannot be learned now stays on its list.
+        if !matches!(memory.learn_facts().await, Ok(1..)) {
+            return;
         }
     }
 }
@@ -263,27 +279,39 @@ struct Refusal {
 const TOKEN_TIME: SignedDuration = SignedDuration::from_hours(24);
 
 /// What every request carries.
-pub(super) fn headers(user: Option<&str>, settings: &Settings) -> anyhow::Result<HeaderMap> {
+pub(super) fn headers(common: &Common, settings: &Settings) -> anyhow::Result<HeaderMap> {
     let mut headers = HeaderMap::new();
     headers.insert(USER_AGENT, HeaderValue::from_static(concat!("recalld-cli/", env!("CARGO_PKG_VERSION"))));
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    let user = user.filter(|user| !user.trim().is_empty());
+    if let Some(tenant) = said(common.tenant.as_deref()) {
+        headers.insert(TENANT_HEADER, plain("--tenant", tenant)?);
+    }
+    let user = said(common.user.as_deref());
     if let Some(user) = user {
-        let value = HeaderValue::try_from(user).ok().filter(|_| user.is_ascii());
-        let wrong = || Failure::Usage(format!("--user `{user}` is not plain ASCII text, which a header must be"));
         let name = settings.user_headers.as_slice().first().cloned().unwrap_or(USER_HEADER);
-        headers.insert(name, value.ok_or_else(wrong)?);
+        headers.insert(name, plain("--user", user)?);
     }
     if let (Some(user), Some(secret)) = (user, &settings.openwebui_jwt_secret) {
         let token = sign_user(user, secret, Timestamp::now() + TOKEN_TIME);
         headers.insert(TOKEN_HEADER, HeaderValue::try_from(token).context("a user token cannot be sent")?);
     }
-    if let Some(key) = settings.api_key() {
-        let mut bearer = HeaderValue::try_from(format!("Bearer {key}")).context("`api_key` cannot be sent")?;
+    if let Some(key) = said(common.key.as_deref()).or_else(|| settings.api_key()) {
+        let mut bearer = HeaderValue::try_from(format!("Bearer {key}")).context("the key cannot be sent")?;
         bearer.set_sensitive(true);
         headers.insert(AUTHORIZATION, bearer);
     }
     Ok(headers)
+}
+
+/// An empty flag or variable says nothing.
+fn said(text: Option<&str>) -> Option<&str> {
+    text.map(str::trim).filter(|text| !text.is_empty())
+}
+
+/// A name as a header can carry it.
+fn plain(flag: &str, text: &str) -> Result<HeaderValue, Failure> {
+    let value = HeaderValue::try_from(text).ok().filter(|_| text.is_ascii());
+    value.ok_or_else(|| Failure::Usage(format!("{flag} `{text}` is not plain ASCII text, which a header must be")))
 }
 
 /// A server as people write it: the scheme may be left out, a slash may be at the end.
@@ -344,17 +372,24 @@ mod tests {
 
     #[test]
     fn the_key_and_the_user_are_sent() {
+        let of = |user: &str| Common { user: Some(user.into()), ..Common::default() };
         let keyed = Settings { api_key: "0123456789abcdef".into(), ..Settings::default() };
-        let sent = headers(Some("ann"), &keyed).expect("plain values");
+        let sent = headers(&of("ann"), &keyed).expect("plain values");
         assert_eq!(
             (&sent[USER_HEADER], &sent[AUTHORIZATION]),
             (&"ann".parse().expect("plain"), &"Bearer 0123456789abcdef".parse().expect("plain"))
         );
+        let named = Common { tenant: Some("acme".into()), key: Some("rk_1_2".into()), ..Common::default() };
+        let sent = headers(&named, &keyed).expect("plain values");
+        assert_eq!(
+            (&sent[TENANT_HEADER], &sent[AUTHORIZATION]),
+            (&"acme".parse().expect("plain"), &"Bearer rk_1_2".parse().expect("plain"))
+        );
         let open = Settings { openwebui_jwt_secret: Secret::new("hush"), ..Settings::default() };
-        assert!(headers(Some("ann"), &open).expect("plain values").contains_key(TOKEN_HEADER));
-        let bare = headers(Some(" "), &open).expect("nothing to send");
+        assert!(headers(&of("ann"), &open).expect("plain values").contains_key(TOKEN_HEADER));
+        let bare = headers(&of(" "), &open).expect("nothing to send");
         assert!([USER_HEADER, TOKEN_HEADER, AUTHORIZATION].iter().all(|name| !bare.contains_key(name)));
-        assert!(headers(Some("a\nb"), &open).is_err() && headers(Some("Zoë"), &open).is_err());
+        assert!(headers(&of("a\nb"), &open).is_err() && headers(&of("Zoë"), &open).is_err());
     }
 
     async fn client_on(folder: &std::path::Path) -> anyhow::Result<Client> {

@@ -9,11 +9,11 @@ use anyhow::Context;
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
-use super::embedder;
 use super::engine::{variable, weights};
 use super::failure::{Advised, Failure};
 use super::upstream::choose;
 use super::{Common, logging, output};
+use super::{embedder, memory_model};
 use crate::config::{Loaded, SAMPLE, Settings, file_in_use};
 use crate::session::Templates;
 
@@ -109,6 +109,7 @@ pub(super) fn look_closer(settings: &Settings) -> anyhow::Result<()> {
     settings.check_secret().map_err(anyhow::Error::msg)?;
     choose(settings, variable).map_err(anyhow::Error::msg)?;
     embedder::choose(settings, variable).map_err(anyhow::Error::msg)?;
+    memory_model::choose(settings, variable).map_err(anyhow::Error::msg)?;
     weights(settings)?;
     let folder = Some(settings.templates_dir.as_path()).filter(|folder| !folder.as_os_str().is_empty());
     Templates::load(folder, &settings.language)?;

@@ -18,7 +18,7 @@ const TICK: Duration = Duration::from_millis(100);
 /// Flags of `digest`.
 #[derive(Debug, Args)]
 pub(super) struct DigestArgs {
-    /// Remove the summaries that can be made again from turns, and make them again.
+    /// Make again what follows from turns: summaries, and facts but for what people wrote or undid.
     #[arg(long)]
     rebuild: bool,
     /// With --rebuild: those of everybody, not of one user.
@@ -32,6 +32,9 @@ pub(super) struct DigestArgs {
 #[derive(Debug, Deserialize)]
 struct Report {
     episodes_dropped: u64,
+    /// Not told by older servers.
+    #[serde(default)]
+    turns_understood: u64,
     jobs_done: u64,
     jobs_failed: u64,
     seconds: f64,
@@ -61,7 +64,8 @@ pub(super) fn digest(common: &Common, args: &DigestArgs) -> anyhow::Result<ExitC
 
 fn tell(report: &Report) -> anyhow::Result<()> {
     let (jobs, dropped) = (counted(report.jobs_done, "job"), counted(report.episodes_dropped, "episode"));
-    output::say(format!("removed {dropped}, did {jobs} in {:.1} s", report.seconds))?;
+    let turns = counted(report.turns_understood, "turn");
+    output::say(format!("removed {dropped}, understood {turns}, did {jobs} in {:.1} s", report.seconds))?;
     if report.jobs_failed > 0 {
         let failed = counted(report.jobs_failed, "job");
         output::note(format!("error: {failed} failed; `GET /api/v1/jobs` says why"));

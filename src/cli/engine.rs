@@ -7,6 +7,7 @@ use anyhow::Context;
 
 use super::embedder;
 use super::failure::Advised;
+use super::memory_model;
 use super::upstream::{Choice, Upstream, choose};
 use crate::api::App;
 use crate::clock::{Clock, SystemClock};
@@ -17,7 +18,6 @@ use crate::memory::{Memory, Parts};
 use crate::meter::Meters;
 use crate::model::builtin::Builtin;
 use crate::model::openai::{OpenAi, OpenAiSettings};
-use crate::model::summarise::Extractive;
 use crate::model::{ChatModel, relay};
 use crate::recall::WeightTable;
 use crate::session::Templates;
@@ -51,6 +51,8 @@ impl Engine {
         let templates = Templates::load(folder, &settings.language)?;
         let weights = weights(settings)?;
         let vectors_by = embedder::choose(settings, variable).map_err(anyhow::Error::msg)?;
+        let summarised_by = memory_model::choose(settings, variable).map_err(anyhow::Error::msg)?;
+        let summariser = memory_model::open(summarised_by)?;
         // Before any server is asked for its models: who finds the file in use should not wait for that.
         let sqlite = Arc::new(open_store(&data, &clock)?.with_windows(&settings.episodes()));
         let (Answerer { model, upstream }, choice) = answerer(settings, choice).await?;
@@ -59,7 +61,6 @@ impl Engine {
         tidy_up(&*waiting).await?;
         let watch = Arc::new(ClockWatch::starting(clock.reading()));
         let store: Arc<dyn Store> = Arc::clone(&waiting) as _;
-        let summariser = Arc::new(Extractive);
         let (ids, meters) = (Arc::new(RandomIds), Arc::new(Meters::default()));
         let parts = Parts { store, model, upstream, clock, ids, embedder, summariser, weights, templates, meters };
         let memory = Memory::new(parts, settings.memory());

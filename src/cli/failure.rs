@@ -39,6 +39,9 @@ pub(super) enum Failure {
     /// Nobody answers there.
     #[error("cannot reach a server at {url}: {reason}")]
     Unreachable { url: String, reason: String },
+    /// It is about what only a running server has.
+    #[error("{0} are in the memory of a server, and none runs here")]
+    NoServer(&'static str),
     /// Somebody else answers there.
     #[error("{url} does not answer as recalld does: {reason}")]
     Stranger { url: String, reason: String },
@@ -54,7 +57,7 @@ impl Failure {
     fn exit(&self) -> u8 {
         match self {
             Self::Refused { status: 404, .. } => NOT_FOUND,
-            Self::Unreachable { .. } => UNAVAILABLE,
+            Self::Unreachable { .. } | Self::NoServer(_) => UNAVAILABLE,
             Self::Usage(_) => USAGE,
             _ => FAILED,
         }
@@ -62,13 +65,26 @@ impl Failure {
 
     fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::Refused { status: 401, .. } => Some("set RECALLD_API_KEY to the key of the server"),
+            Self::Refused { status: 401, .. } => {
+                Some("show a key with --key or RECALLD_KEY (RECALLD_API_KEY, if it is the one of the settings)")
+            }
+            Self::Refused { code, .. } if code == "missing_right" => {
+                Some("`recalld keys list` shows what each key may do")
+            }
+            Self::Refused { code, .. } if code == "unknown_tenant" => {
+                Some("`recalld tenants create NAME` writes it down")
+            }
+            Self::Refused { code, .. } if code == "unknown_key" => Some("`recalld keys list` shows their ids"),
             Self::Refused { code, .. } if code == "no_user" => Some("name yourself with --user NAME or RECALLD_USER"),
             Self::Refused { status: 404, code, .. } if code == "unknown_route" => {
                 Some("the server may be of another version; see `recalld doctor`")
             }
+            Self::Refused { code, .. } if code == "unknown_clarification" => {
+                Some("`recalld clarifications` shows what is open (--user for whom)")
+            }
             Self::Refused { status: 404, .. } => Some("`recalld sessions list` shows what there is (--user for whom)"),
             Self::Unreachable { .. } => Some("start one with `recalld serve`, or leave --server out to work without"),
+            Self::NoServer(_) => Some("start one with `recalld serve`, or name one with --server"),
             _ => None,
         }
     }

@@ -2,16 +2,18 @@
 //! server runs, in process when none does. So there is one way in, and it is the tested one.
 //!
 //! Reading order: the commands here, `engine` (a memory from settings), `upstream` (which model
-//! answers), `embedder` (who makes vectors), `client` (the doors from the other side), `output` and `failure` (what is said), then a file
+//! answers), `embedder` (who makes vectors), `memory_model` (who summarises), `client` (the doors from the other side), `output` and `failure` (what is said), then a file
 //! for each command.
 
 // Parts that commands share.
 mod client;
 mod embedder;
 mod engine;
+mod facts;
 mod failure;
 mod lines;
 mod logging;
+mod memory_model;
 mod output;
 mod question;
 mod table;
@@ -21,14 +23,17 @@ mod upstream;
 mod ask;
 mod bench;
 mod chat;
+mod clarifications;
 mod cleanup;
 mod completions;
 mod config;
 mod digest;
 mod doctor;
+mod keys;
 mod recall;
 mod serve;
 mod sessions;
+mod tenants;
 mod topics;
 
 use std::path::PathBuf;
@@ -68,6 +73,12 @@ struct Common {
     /// Whose memory it is about [default: nobody's in particular].
     #[arg(long, global = true, env = "RECALLD_USER", value_name = "NAME")]
     user: Option<String>,
+    /// Whose users, where several share a server [default: default].
+    #[arg(long, global = true, env = "RECALLD_TENANT", value_name = "NAME")]
+    tenant: Option<String>,
+    /// The key to show to a running server [default: `api_key` of the settings].
+    #[arg(long, global = true, env = "RECALLD_KEY", value_name = "KEY", hide_env_values = true)]
+    key: Option<String>,
     /// Who answers: a base URL ending in /v1, auto, ollama or builtin.
     #[arg(long, global = true, value_name = "URL|auto|ollama|builtin")]
     upstream: Option<String>,
@@ -77,6 +88,15 @@ struct Common {
     /// The model to ask for.
     #[arg(long, global = true, value_name = "NAME")]
     model: Option<String>,
+    /// Who summarises in the background: a base URL ending in /v1 [default: the built-in summariser].
+    #[arg(long, global = true, value_name = "URL")]
+    memory_url: Option<String>,
+    /// The environment variable that holds its key.
+    #[arg(long, global = true, value_name = "NAME")]
+    memory_key_env: Option<String>,
+    /// The model to ask for there.
+    #[arg(long, global = true, value_name = "NAME")]
+    memory_model: Option<String>,
     /// Answer in JSON, for scripts.
     #[arg(long, global = true)]
     json: bool,
@@ -97,6 +117,16 @@ enum Command {
     Sessions(sessions::SessionsCommand),
     /// Look at what conversations are about, find topics, name and tag them.
     Topics(topics::TopicsArgs),
+    /// Say who shares the server, and what each of them has of its own.
+    #[command(subcommand)]
+    Tenants(tenants::TenantsCommand),
+    /// Make keys that open the doors, and end them.
+    #[command(subcommand)]
+    Keys(keys::KeysCommand),
+    /// Look at what is known about a user, set it right, undo it.
+    Facts(facts::FactsArgs),
+    /// Look at questions that wait for a choice, ask one, let one go.
+    Clarifications(clarifications::ClarificationsArgs),
     /// Remove what is older than its time to live, now.
     Cleanup,
     /// Summarise what has left the window, now; or everything anew.
@@ -126,6 +156,9 @@ impl Common {
             ("upstream", self.upstream.clone()),
             ("upstream_key_env", self.upstream_key_env.clone()),
             ("model", self.model.clone()),
+            ("memory_url", self.memory_url.clone()),
+            ("memory_key_env", self.memory_key_env.clone()),
+            ("memory_model", self.memory_model.clone()),
         ]
         .into_iter()
         .chain(more)
@@ -166,6 +199,10 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Recall(args)) => recall::recall(common, args),
         Some(Command::Sessions(command)) => sessions::sessions(common, command),
         Some(Command::Topics(args)) => topics::topics(common, args),
+        Some(Command::Tenants(command)) => tenants::tenants(common, command),
+        Some(Command::Keys(command)) => keys::keys(common, command),
+        Some(Command::Facts(args)) => facts::facts(common, args),
+        Some(Command::Clarifications(args)) => clarifications::clarifications(common, args),
         Some(Command::Cleanup) => cleanup::cleanup(common),
         Some(Command::Digest(args)) => digest::digest(common, args),
         Some(Command::Doctor(args)) => doctor::doctor(common, args),

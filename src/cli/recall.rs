@@ -42,7 +42,7 @@ pub(super) struct RecallArgs {
     /// The kind of chat: people, assistant, mixed or auto.
     #[arg(long, value_name = "KIND")]
     profile: Option<String>,
-    /// Show every message that was found and how it was judged.
+    /// Show every message and summary that was found and how it was judged.
     #[arg(long)]
     explain: bool,
 }
@@ -75,6 +75,7 @@ fn request(args: &RecallArgs) -> Value {
 struct Recalled {
     tokens: u64,
     reminders: Vec<Seen>,
+    asides: Vec<Beside>,
     candidates: Option<Vec<Candidate>>,
     completed: Option<String>,
     profile: Option<String>,
@@ -92,6 +93,20 @@ struct Seen {
     reason: String,
 }
 
+/// What stands beside messages.
+#[derive(Debug, Deserialize)]
+struct Beside {
+    layer: String,
+    level: Option<String>,
+    turn_first: Option<u64>,
+    turn_last: Option<u64>,
+    from: Option<Timestamp>,
+    text: String,
+    score: f64,
+    fate: String,
+    signals: Map<String, Value>,
+}
+
 #[derive(Debug, Deserialize)]
 struct Candidate {
     role: Option<String>,
@@ -105,19 +120,58 @@ struct Candidate {
 
 fn tell(recalled: Recalled) -> anyhow::Result<()> {
     let colours = Colours::of(&std::io::stdout());
-    if recalled.reminders.is_empty() {
+    let kept = recalled.asides.iter().filter(|beside| beside.fate == "kept");
+    let rows: Vec<Vec<String>> = recalled.reminders.iter().map(row).chain(kept.map(beside_row)).collect();
+    if rows.is_empty() {
         output::say("nothing is remembered about that")?;
     } else {
-        say_table(&["SAID", "WHO", "WHY", "TEXT"], &recalled.reminders.iter().map(row).collect::<Vec<_>>(), colours)?;
+        say_table(&["SAID", "WHO", "WHY", "TEXT"], &rows, colours)?;
     }
     if let Some(candidates) = &recalled.candidates {
         output::say("")?;
         let head = ["RANK", "SCORE", "FATE", "WHO", "SAID", "TEXT", "STRONGEST SIGNALS"];
         let rows: Vec<Vec<String>> = candidates.iter().enumerate().map(candidate_row).collect();
         say_table(&head, &rows, colours)?;
+        tell_asides(&recalled.asides, colours)?;
     }
     output::note(colours.paint(Tint::Dim, &summary(&recalled)));
     Ok(())
+}
+
+/// How summaries, and whatever else stands beside messages, were judged.
+fn tell_asides(asides: &[Beside], colours: Colours) -> anyhow::Result<()> {
+    if asides.is_empty() {
+        return Ok(());
+    }
+    output::say("")?;
+    let row = |beside: &Beside| {
+        vec![
+            beside.layer.clone(),
+            format!("{:.3}", beside.score),
+            beside.fate.clone(),
+            beside.told_of(),
+            beside.from.map_or_else(|| "-".into(), day),
+            beginning(&beside.text),
+            strongest(&beside.signals),
+        ]
+    };
+    let head = ["LAYER", "SCORE", "FATE", "TELLS OF", "FROM", "TEXT", "STRONGEST SIGNALS"];
+    say_table(&head, &asides.iter().map(row).collect::<Vec<_>>(), colours)
+}
+
+impl Beside {
+    /// `hour, turns 21-40`.
+    fn told_of(&self) -> String {
+        match (&self.level, self.turn_first, self.turn_last) {
+            (Some(level), Some(first), Some(last)) => format!("{level}, turns {first}-{last}"),
+            _ => "-".into(),
+        }
+    }
+}
+
+fn beside_row(beside: &Beside) -> Vec<String> {
+    let said = beside.from.map_or_else(|| "-".into(), day);
+    vec![said, beside.told_of(), beside.layer.clone(), flat(&beside.text)]
 }
 
 fn say_table(head: &[&str], rows: &[Vec<String>], colours: Colours) -> anyhow::Result<()> {
@@ -202,6 +256,17 @@ mod tests {
     }
 
     #[test]
+    fn a_summary_is_one_line_too() {
+        let beside: Beside = serde_json::from_value(json!({
+            "layer": "episodes", "id": "e", "session_id": "s", "level": "stretch", "turn_first": 1, "turn_last": 20,
+            "from": "2026-01-02T12:00:00.000000Z", "to": "2026-01-02T12:00:00.000000Z", "text": "user: one\nuser: two",
+            "score": 0.5, "fate": "kept", "signals": {"words": 0.5}
+        }))
+        .expect("as the door shows it");
+        assert_eq!(beside_row(&beside), ["2026-01-02", "stretch, turns 1-20", "episodes", "user: one user: two"]);
+    }
+
+    #[test]
     fn what_is_not_given_is_not_sent() {
         let args = RecallArgs {
             question: "q".into(),
@@ -219,7 +284,7 @@ mod tests {
     #[test]
     fn the_summary_says_how_it_was_found() {
         let recalled: Recalled = serde_json::from_value(json!({
-            "text": "", "tokens": 1, "reminders": [], "completed": "which products safety helmet", "profile": "mixed",
+            "text": "", "tokens": 1, "reminders": [], "asides": [], "completed": "which products safety helmet", "profile": "mixed",
             "with_vectors": false, "searched": 9, "took_ms": 0.25
         }))
         .expect("as the door shows it");

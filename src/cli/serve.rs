@@ -44,10 +44,12 @@ async fn run(settings: Settings) -> anyhow::Result<()> {
     let address = listener.local_addr().context("the listener has no address")?;
     let settings = Settings { listen: address, ..settings };
     let engine = Engine::open(&settings).await?;
+    let keyed = engine.memory.tenants().roll().await.context("cannot read the keys")?.has_keys();
+    settings.check_reach(keyed).map_err(anyhow::Error::msg)?;
     engine.sqlite.announce(&format!("http://{address}"));
     let mut worker = Worker::start(engine.memory.clone(), engine.clock.clone(), settings.cleanup_every.duration());
     worker.flush(engine.waiting.clone());
-    greet(&settings, &engine);
+    greet(&settings, &engine, keyed);
     let limits = ServerLimits {
         connections_max: settings.connections_max,
         header_bytes_max: settings.header_bytes_max,
@@ -61,17 +63,21 @@ async fn run(settings: Settings) -> anyhow::Result<()> {
 }
 
 /// What a newcomer needs to know, once.
-fn greet(settings: &Settings, engine: &Engine) {
+fn greet(settings: &Settings, engine: &Engine, keyed: bool) {
     let (name, why) = (engine.memory.model_name(), &engine.choice.why);
     let model = match &engine.choice.upstream {
         Upstream::Builtin => format!("{name}: quotes what it remembers, no language model ({why})"),
         Upstream::Server { url, .. } => format!("{name} at {url} ({why})"),
     };
     let (key, key_flag) = match settings.api_key() {
+        Some(_) if keyed => {
+            ("required: `api_key`, or one of `recalld keys list`", " -H \"authorization: Bearer $RECALLD_API_KEY\"")
+        }
         Some(_) => ("required", " -H \"authorization: Bearer $RECALLD_API_KEY\""),
-        None => ("none needed on this machine", ""),
+        None if keyed => ("required: one of `recalld keys list`", " -H \"authorization: Bearer $RECALLD_KEY\""),
+        None => ("none needed; everything is open to this machine, and to nobody else", ""),
     };
-    let users = match settings.share_unidentified() {
+    let users = match settings.share_unidentified(keyed) {
         _ if settings.openwebui_jwt_secret.is_some() => "only Open WebUI's signed user token names a user",
         true => "requests that name no user share one memory, `anonymous`; send X-User-ID to keep people apart",
         false => "requests that name no user are remembered by session only; send X-User-ID",

@@ -39,7 +39,7 @@ pub(super) fn choose(settings: &Settings, environment: impl Fn(&str) -> Option<S
     let model = Some(settings.model.clone()).filter(|model| !model.is_empty());
     let server = |url: &str, model: Option<String>, why: String| {
         let url = url.trim_end_matches('/').to_owned();
-        refuse_ourselves(&url, settings.listen)?;
+        refuse_ourselves("upstream", &url, settings.listen)?;
         Ok(Choice { upstream: Upstream::Server { url, key: key.clone(), model }, why })
     };
     let or = |model: Option<String>, usual: &str| Some(model.unwrap_or_else(|| usual.to_owned()));
@@ -67,12 +67,12 @@ fn builtin(why: &str) -> Choice {
 }
 
 /// A server that asks itself would never stop.
-fn refuse_ourselves(url: &str, listen: SocketAddr) -> Result<(), String> {
+pub(super) fn refuse_ourselves(role: &str, url: &str, listen: SocketAddr) -> Result<(), String> {
     let authority = url.split("://").nth(1).unwrap_or("").split('/').next().unwrap_or("");
     let ours = [listen.to_string(), format!("localhost:{}", listen.port()), format!("127.0.0.1:{}", listen.port())];
     if ours.iter().any(|own| own.eq_ignore_ascii_case(authority)) {
         return Err(format!(
-            "the upstream {url} is recalld's own address; name the model server's instead (is OPENAI_BASE_URL set for \
+            "the {role} {url} is recalld's own address; name the model server's instead (is OPENAI_BASE_URL set for \
              your client in this shell? Then use --upstream)"
         ));
     }

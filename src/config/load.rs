@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
 use super::{Secret, Settings};
+use crate::spelling::closest;
 
 /// Where a value came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,7 +87,8 @@ pub enum ConfigError {
 }
 
 /// Environment variables that look like settings and are not.
-const NOT_SETTINGS: [&str; 4] = ["RECALLD_BIN", "RECALLD_CONFIG", "RECALLD_SERVER", "RECALLD_USER"];
+const NOT_SETTINGS: [&str; 6] =
+    ["RECALLD_BIN", "RECALLD_CONFIG", "RECALLD_SERVER", "RECALLD_USER", "RECALLD_TENANT", "RECALLD_KEY"];
 
 /// Loads settings from a file, the environment and flags. Without `file`, `recalld.toml` in the current
 /// folder is read if it exists.
@@ -161,7 +163,7 @@ impl Layers {
     /// Sets one value, after seeing that it fits by itself, so that the error names its origin.
     fn set(&mut self, name: &str, value: Value, origin: Origin) -> Result<(), ConfigError> {
         if !self.values.contains_key(name) {
-            let suggestion = closest(name, self.values.keys());
+            let suggestion = closest(name, self.values.keys().map(String::as_str)).map(str::to_owned);
             return Err(ConfigError::Unknown { name: name.to_owned(), origin, suggestion });
         }
         let mut trial = self.values.clone();
@@ -180,28 +182,6 @@ impl Layers {
         settings.check().map_err(ConfigError::Together)?;
         Ok(Loaded { settings, origins: self.origins })
     }
-}
-
-/// The known name nearest to a mistyped one, if it is near enough to be meant.
-fn closest<'a>(name: &str, known: impl Iterator<Item = &'a String>) -> Option<String> {
-    let near = known.map(|candidate| (distance(name, candidate), candidate)).min()?;
-    (near.0 <= 2 + name.len() / 5).then(|| near.1.clone())
-}
-
-/// How many letters must change to make one word of the other.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let changed = diagonal + usize::from(x != *y);
-            diagonal = row[j + 1];
-            row[j + 1] = changed.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]
@@ -246,11 +226,13 @@ mod tests {
         refused("", &[("RECALLD_CONTEXT_MESSAGES", "many")], "RECALLD_CONTEXT_MESSAGES");
         refused("", &[("RECALLD_LISTE", "x")], "did you mean `listen`?");
         refused("context_messages = -1", &[], "context_messages");
-        refused("listen = \"0.0.0.0:7077\"", &[], "no `api_key` is set");
+        refused("client_address_header = \"no good\"", &[], "cannot be a header");
         refused("api_key = \"short\"", &[], "shorter than 16");
         refused("time_zone = \"Mars/Olympus\"", &[], "such as Europe/Amsterdam");
         refused("recall_profile = \"robots\"", &[], "recall_profile");
         refused("index_bytes_max = 7", &[], "from 1048576 to");
+        refused("clarification_ttl = \"25h\"", &[], "`clarification_ttl` is over 24h");
+        refused("clarifications_max = 0", &[], "from 1 to 1000000");
         refused("= nonsense", &[], "not valid TOML");
         refused("", &[("RECALLD_USER_HEADERS", "X-User-ID, no good")], "`no good` cannot be the name of a header");
     }

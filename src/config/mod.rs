@@ -13,16 +13,18 @@ pub use value::{Aliases, HeaderNames, Secret};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use axum::http::HeaderName;
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 
 use crate::episode::{EpisodeSettings, Window};
 use crate::language::when;
-use crate::memory::{InjectInto, MemorySettings, WindowAs};
+use crate::memory::{AskingSettings, ClarificationSettings, InjectInto, MemorySettings, WindowAs};
+use crate::mode::Mode;
 use crate::period::{Period, Ttl};
 use crate::recall::{Profile, RecallSettings};
 use crate::store::WaitingBounds;
-use crate::turn::proxy::Mode;
+use crate::tenant::Limits;
 
 /// The commented file with every setting and its default; a test keeps it in step.
 pub const SAMPLE: &str = include_str!("../../recalld.sample.toml");
@@ -48,6 +50,8 @@ pub struct Settings {
     pub passthrough: Passthrough,
 
     pub api_key: String,
+    pub auth_cache_max: Period,
+    pub client_address_header: String,
     pub require_session_header: bool,
     pub unidentified: Unidentified,
     pub user_headers: HeaderNames,
@@ -70,6 +74,7 @@ pub struct Settings {
     pub recall_timeout: Period,
     pub recall_profile: RecallProfile,
     pub time_zone: String,
+    pub recall_episodes: usize,
     pub trace_candidates: usize,
     pub index_bytes_max: usize,
     pub weights_file: PathBuf,
@@ -79,6 +84,15 @@ pub struct Settings {
     pub embedder_dimensions: usize,
     pub embedder_timeout: Period,
 
+    pub memory_url: String,
+    pub memory_model: String,
+    pub memory_key_env: String,
+    pub memory_timeout: Period,
+    pub memory_model_tokens_max: usize,
+    pub memory_idle: Period,
+    pub memory_calls_per_day: u64,
+    pub memory_tokens_per_day: u64,
+
     pub window_turns: usize,
     pub window_keep: usize,
     pub stretch_turns: usize,
@@ -86,10 +100,22 @@ pub struct Settings {
     pub summary_tokens: usize,
     pub summary_hours: Period,
     pub topics_max: usize,
+    pub topic_messages: usize,
+    pub topic_keep: usize,
+
+    pub clarification_ttl: Period,
+    pub clarifications_max: usize,
+    pub clarifications_tenant_max: usize,
 
     pub ttl: Ttl,
     pub cleanup_every: Period,
     pub cleanup_batch: usize,
+
+    pub requests_per_minute: u64,
+    pub tokens_per_day: u64,
+    pub sessions_max: u64,
+    pub turns_max: u64,
+    pub storage_bytes_max: u64,
 
     pub query_chars_max: usize,
     pub answer_chars_max: usize,
@@ -180,6 +206,8 @@ impl Default for Settings {
             model_aliases: Aliases::default(),
             passthrough: Passthrough::Listed,
             api_key: String::new(),
+            auth_cache_max: Period::seconds(memory.auth_cache_max.as_secs()),
+            client_address_header: String::new(),
             require_session_header: false,
             unidentified: Unidentified::Auto,
             user_headers: HeaderNames::known(&["X-User-ID", "X-OpenWebUI-User-Id"]),
@@ -198,6 +226,7 @@ impl Default for Settings {
             recall_timeout: Period::from_micros(memory.recall.patience.as_micros() as i64),
             recall_profile: RecallProfile::Auto,
             time_zone: "UTC".into(),
+            recall_episodes: memory.recall.episodes_max,
             trace_candidates: memory.recall.trace_candidates,
             index_bytes_max: memory.recall.index_bytes_max,
             weights_file: PathBuf::new(),
@@ -206,6 +235,14 @@ impl Default for Settings {
             embedder_key_env: "OPENAI_API_KEY".into(),
             embedder_dimensions: 0,
             embedder_timeout: Period::seconds(20),
+            memory_url: String::new(),
+            memory_model: String::new(),
+            memory_key_env: "OPENAI_API_KEY".into(),
+            memory_timeout: Period::seconds(60),
+            memory_model_tokens_max: 8_192,
+            memory_idle: Period::from_micros(memory.asking.idle.as_micros() as i64),
+            memory_calls_per_day: memory.asking.calls_per_day,
+            memory_tokens_per_day: memory.asking.tokens_per_day,
             window_turns: memory.episodes.durable.at,
             window_keep: memory.episodes.durable.keep,
             stretch_turns: memory.episodes.durable.stretch,
@@ -213,9 +250,19 @@ impl Default for Settings {
             summary_tokens: memory.episodes.summary_tokens,
             summary_hours: Period::hours(24),
             topics_max: memory.topics_max,
+            topic_messages: memory.episodes.topic.at - 1,
+            topic_keep: memory.episodes.topic.keep,
+            clarification_ttl: Period::seconds(memory.clarifications.ttl.as_secs()),
+            clarifications_max: memory.clarifications.held_max,
+            clarifications_tenant_max: memory.clarifications.tenant_max,
             ttl: memory.ttl,
             cleanup_every: Period::hours(6),
             cleanup_batch: memory.cleanup_batch,
+            requests_per_minute: memory.limits.requests_per_minute,
+            tokens_per_day: memory.limits.tokens_per_day,
+            sessions_max: memory.limits.sessions_max,
+            turns_max: memory.limits.turns_max,
+            storage_bytes_max: memory.limits.storage_bytes_max,
             query_chars_max: memory.query_chars_max,
             answer_chars_max: memory.answer_chars_max,
             metadata_bytes_max: memory.metadata_bytes_max,
@@ -260,13 +307,25 @@ impl Settings {
         ))
     }
 
-    /// Whether requests without a user share one memory.
-    pub fn share_unidentified(&self) -> bool {
+    /// Whether requests without a user share one memory. `keyed` says whether the data file has keys.
+    pub fn share_unidentified(&self, keyed: bool) -> bool {
         match self.unidentified {
             Unidentified::Shared => true,
             Unidentified::Session => false,
-            Unidentified::Auto => self.api_key().is_none() && self.listen.ip().is_loopback(),
+            Unidentified::Auto => !keyed && self.api_key().is_none() && self.listen.ip().is_loopback(),
         }
+    }
+
+    /// Whether anybody may be served. `keyed` says whether the data file has keys.
+    pub fn check_reach(&self, keyed: bool) -> Result<(), String> {
+        if keyed || self.api_key().is_some() || self.listen.ip().is_loopback() {
+            return Ok(());
+        }
+        Err(format!(
+            "`listen` is {}, an address others can reach, and there is no key; set `api_key` (RECALLD_API_KEY), make a \
+             key with `recalld keys create --rights admin`, or listen on 127.0.0.1",
+            self.listen
+        ))
     }
 
     /// The part the memory is made with.
@@ -282,10 +341,41 @@ impl Settings {
             metadata_bytes_max: self.metadata_bytes_max,
             ttl: self.ttl,
             topics_max: self.topics_max,
+            clarifications: self.clarifications(),
             cleanup_batch: self.cleanup_batch,
             recall: self.recall(),
             episodes: self.episodes(),
+            asking: AskingSettings {
+                calls_per_day: self.memory_calls_per_day,
+                tokens_per_day: self.memory_tokens_per_day,
+                idle: self.memory_idle.duration(),
+            },
             zone: when::zone(&self.time_zone).unwrap_or(TimeZone::UTC),
+            mode: self.mode,
+            // The answerer is made with the server's model.
+            model: None,
+            limits: self.limits(),
+            auth_cache_max: self.auth_cache_max.duration(),
+        }
+    }
+
+    /// How much a tenant may use that has no limits of its own.
+    fn limits(&self) -> Limits {
+        Limits {
+            requests_per_minute: self.requests_per_minute,
+            tokens_per_day: self.tokens_per_day,
+            sessions_max: self.sessions_max,
+            turns_max: self.turns_max,
+            storage_bytes_max: self.storage_bytes_max,
+        }
+    }
+
+    /// How long clarifications wait, and how many.
+    fn clarifications(&self) -> ClarificationSettings {
+        ClarificationSettings {
+            ttl: self.clarification_ttl.duration(),
+            held_max: self.clarifications_max,
+            tenant_max: self.clarifications_tenant_max,
         }
     }
 
@@ -300,6 +390,7 @@ impl Settings {
             index_bytes_max: self.index_bytes_max,
             profile: self.recall_profile.profile(),
             trace_candidates: self.trace_candidates,
+            episodes_max: self.recall_episodes,
             ..RecallSettings::default()
         }
     }
@@ -311,9 +402,16 @@ impl Settings {
         EpisodeSettings {
             durable: Window { at: self.window_turns, keep: self.window_keep, stretch: self.stretch_turns },
             ephemeral: Window { at: over, keep: over - going, stretch: 2 * going },
+            topic: self.topic_window(),
             summary_tokens: self.summary_tokens,
             hours_kept: self.summary_hours.duration(),
         }
+    }
+
+    /// When messages of a topic go into its summary, in steps of what a full one has too much; 0 is never.
+    fn topic_window(&self) -> Window {
+        let at = if self.topic_messages == 0 { 0 } else { self.topic_messages + 1 };
+        Window { at, keep: self.topic_keep, stretch: at.saturating_sub(self.topic_keep).max(1) }
     }
 
     /// How much may wait for the disk.
@@ -323,9 +421,10 @@ impl Settings {
 
     /// What is wrong with the settings as a whole, with what to do about it.
     pub fn check(&self) -> Result<(), String> {
-        let bounds: [(&str, usize, std::ops::RangeInclusive<usize>); 17] = [
+        let bounds: [(&str, usize, std::ops::RangeInclusive<usize>); 22] = [
             ("context_messages", self.context_messages, 0..=1_000),
             ("recall_tokens", self.recall_tokens, 0..=100_000),
+            ("recall_episodes", self.recall_episodes, 0..=20),
             ("window_turns", self.window_turns, 0..=10_000),
             ("stretch_turns", self.stretch_turns, 1..=1_000),
             ("session_summarize_after", self.session_summarize_after, 3..=1_000),
@@ -335,6 +434,10 @@ impl Settings {
             ("embedder_dimensions", self.embedder_dimensions, 0..=65_536),
             ("model_tokens_max", self.model_tokens_max, 256..=100_000_000),
             ("topics_max", self.topics_max, 1..=200),
+            ("topic_messages", self.topic_messages, 0..=1_000),
+            ("memory_model_tokens_max", self.memory_model_tokens_max, 2_048..=100_000_000),
+            ("clarifications_max", self.clarifications_max, 1..=1_000_000),
+            ("clarifications_tenant_max", self.clarifications_tenant_max, 1..=1_000_000),
             ("cleanup_batch", self.cleanup_batch, 1..=100_000),
             ("query_chars_max", self.query_chars_max, 1..=10_000_000),
             ("answer_chars_max", self.answer_chars_max, 1..=10_000_000),
@@ -347,6 +450,9 @@ impl Settings {
                 return Err(format!("`{name}` is {value}, it must be from {} to {}", allowed.start(), allowed.end()));
             }
         }
+        if self.clarification_ttl > Period::hours(24) {
+            return Err("`clarification_ttl` is over 24h; what was asked so long ago is no open question".into());
+        }
         if when::zone(&self.time_zone).is_none() {
             return Err(format!(
                 "`time_zone` is `{}`, it must be a name such as Europe/Amsterdam or an offset such as +02:00",
@@ -356,14 +462,17 @@ impl Settings {
         if self.window_turns > 0 && self.window_keep >= self.window_turns {
             return Err("`window_keep` leaves nothing of `window_turns` to be summarised".into());
         }
+        if self.topic_messages > 0 && self.topic_keep >= self.topic_messages {
+            return Err("`topic_keep` leaves nothing of `topic_messages` to be summarised".into());
+        }
         if self.answer_tokens >= self.model_tokens_max {
             return Err("`answer_tokens` leaves nothing of `model_tokens_max` for the question".into());
         }
-        if !self.listen.ip().is_loopback() && self.api_key().is_none() {
+        if HeaderName::try_from(self.client_address_header.as_str()).is_err() && !self.client_address_header.is_empty()
+        {
             return Err(format!(
-                "`listen` is {}, an address others can reach, and no `api_key` is set; \
-                 set one (RECALLD_API_KEY), or listen on 127.0.0.1",
-                self.listen
+                "`client_address_header` is `{}`, which cannot be a header",
+                self.client_address_header
             ));
         }
         if self.api_key().is_some_and(|key| key.len() < 16) {

@@ -6,24 +6,37 @@
 use jiff::Timestamp;
 
 use super::jobs::DigestError;
+use super::propose::Asking;
 use crate::episode::{Cut, Episode, EpisodeSettings, Level, Meaning, Open, Window, cut, hour_of};
 use crate::id::{EpisodeId, SessionId};
 use crate::job::ATTEMPTS_MAX;
 use crate::memory::Memory;
-use crate::model::summarise::{Talk, Told};
+use crate::model::builtin::summary;
+use crate::model::summarise::{Talk, Telling, Told};
 use crate::scope::Scope;
 use crate::session::{SessionKind, Turn};
 use crate::store::{Claim, Consolidation, Effect, Limits, Progress, ReadRange};
 
-/// Stretches that are made in one run, so that a transaction stays short; what is left is done by the next.
+/// Stretches that are made in one run, so that a transaction stays short; what is left is done by the next. A memory model's
+/// work is kept one by one: what it did must not be lost with the failure of what comes after.
 const STRETCHES_MAX: usize = 8;
+const STRETCHES_MAX_METERED: usize = 1;
 
 impl Memory {
     /// Makes episodes of what has left a session's window, and makes those anew whose turns changed.
-    pub(super) async fn consolidate(&self, claim: &Claim) -> Result<Effect, DigestError> {
-        let digest =
-            Digest { memory: self, scope: &claim.scope, session: claim.job.session, settings: &self.settings.episodes };
+    pub(super) async fn consolidate(&self, claim: &Claim, patient: bool) -> Result<Effect, DigestError> {
+        let digest = Digest {
+            memory: self,
+            claim,
+            scope: &claim.scope,
+            session: claim.job.session,
+            settings: &self.settings.episodes,
+        };
         let Some(progress) = digest.progress().await? else { return Ok(Effect::Nothing) };
+        let rests_until = self.rests_until(progress.last_said, progress.leaving_bytes).filter(|_| patient);
+        if let Some(until) = rests_until {
+            return Ok(Effect::Later(until));
+        }
         let mut made = digest.stretches(&progress).await?;
         digest.hours(&mut made).await?;
         digest.session(&progress, &mut made).await?;
@@ -35,6 +48,7 @@ impl Memory {
 /// A look at one session.
 pub(super) struct Digest<'a> {
     pub(super) memory: &'a Memory,
+    pub(super) claim: &'a Claim,
     pub(super) scope: &'a Scope,
     pub(super) session: SessionId,
     pub(super) settings: &'a EpisodeSettings,
@@ -66,18 +80,27 @@ impl Made {
 }
 
 impl Digest<'_> {
+    fn stretches_max(&self) -> usize {
+        if self.is_metered() { STRETCHES_MAX_METERED } else { STRETCHES_MAX }
+    }
+
+    /// Whether it costs something to have things told.
+    pub(super) fn is_metered(&self) -> bool {
+        self.memory.parts.summariser.is_metered()
+    }
+
     async fn progress(&self) -> Result<Option<Progress>, DigestError> {
         let enough = |window: &Window| window.at + (STRETCHES_MAX + 1) * window.stretch;
         let turns = enough(&self.settings.durable).max(enough(&self.settings.ephemeral));
-        let limits = Limits { turns, stale: STRETCHES_MAX };
+        let limits = Limits { turns, stale: self.stretches_max() };
         Ok(self.memory.parts.store.episodes().progress(self.scope, self.session, limits).await?)
     }
 
     /// The stretches that are due: new ones, longer ones, and those whose turns changed.
     async fn stretches(&self, progress: &Progress) -> Result<Made, DigestError> {
         let mut cuts = self.cuts(progress);
-        let more = cuts.len() > STRETCHES_MAX || progress.stale.len() == STRETCHES_MAX;
-        cuts.truncate(STRETCHES_MAX);
+        let more = cuts.len() > self.stretches_max() || progress.stale.len() == self.stretches_max();
+        cuts.truncate(self.stretches_max());
         let (from, to) = (progress.consolidated, cuts.last().map_or(progress.consolidated, |cut| cut.last));
         let (read, keep, drop, settled) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let mut made = Made {
@@ -129,9 +152,9 @@ impl Digest<'_> {
             (_, _, Some(before)) => (before.from, before.to),
             _ => (Timestamp::UNIX_EPOCH, Timestamp::UNIX_EPOCH),
         };
-        let summary = self.summarise(None, said, Level::Stretch).await?;
+        let telling = self.summarise(None, said, Level::Stretch).await?;
         let span = Span { first, last, weight, from, to };
-        made.keep(self.episode(Level::Stretch, span, summary, before), before);
+        made.keep(self.episode(Level::Stretch, span, telling, before), before);
         Ok(())
     }
 
@@ -141,16 +164,17 @@ impl Digest<'_> {
         before: Option<String>,
         said: Vec<Told>,
         level: Level,
-    ) -> Result<String, DigestError> {
+    ) -> Result<Telling, DigestError> {
         if said.is_empty() {
-            return Ok(before.unwrap_or_default());
+            let (text, made_by) = (before.unwrap_or_default(), summary::NAME.to_owned());
+            return Ok(Telling { text, title: None, made_by });
         }
-        let talk = Talk { before, said, tokens_max: self.settings.tokens_max(level) };
-        Ok(self.memory.parts.summariser.summarise(talk).await?)
+        let talk = Talk { before, said, tokens_max: self.settings.tokens_max(level), is_topic: false };
+        self.memory.say_briefly(Asking { claim: self.claim, topic: None }, talk).await
     }
 
     /// An episode, in the version after the one before.
-    pub(super) fn episode(&self, level: Level, span: Span, summary: String, before: Option<&Episode>) -> Episode {
+    pub(super) fn episode(&self, level: Level, span: Span, telling: Telling, before: Option<&Episode>) -> Episode {
         let Span { first, last, weight, from, to } = span;
         Episode {
             id: EpisodeId::beginning(self.session, level.as_str(), first, from),
@@ -161,9 +185,9 @@ impl Digest<'_> {
             weight,
             from,
             to,
-            summary,
+            summary: telling.text,
             vector: None,
-            made_by: self.memory.parts.summariser.name().to_owned(),
+            made_by: telling.made_by,
             version: before.map_or(1, |before| before.version + 1),
         }
     }
@@ -201,7 +225,7 @@ pub(super) struct Span {
 }
 
 /// What was said in a turn, by whom.
-fn told(turn: &Turn) -> Vec<Told> {
+pub(super) fn told(turn: &Turn) -> Vec<Told> {
     let spoken = turn.messages.iter().filter(|message| message.is_spoken() && !message.text.trim().is_empty());
     let told = spoken.map(|message| Told {
         speaker: message.name.clone().unwrap_or_else(|| message.role.as_str().to_owned()),

@@ -1,6 +1,7 @@
 //! Jobs: claimed, done, and ended together with what they came to.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::SignedDuration;
 use tokio::sync::Notify;
@@ -10,13 +11,14 @@ use crate::episode::Episode;
 use crate::id::{JobId, SessionId};
 use crate::job::{Job, JobKind, dice, next_try};
 use crate::memory::Memory;
-use crate::model::ModelError;
 use crate::model::embed::EmbedError;
+use crate::model::memory::Failure;
 use crate::scope::Scope;
 use crate::store::{Claim, Effect, Finished, JobCounts, Page, PageRequest, StoreError};
 
-/// How long a job may take before somebody else may try it.
+/// How long a job may take before somebody else may try it; longer where a memory model may take its time.
 const LEASE: SignedDuration = SignedDuration::from_mins(5);
+const LEASE_METERED: SignedDuration = SignedDuration::from_mins(30);
 /// Most jobs in one call of [`Memory::run_jobs_once`]; a job that never comes to an end must not keep its caller.
 const RUN_MAX: u64 = 100_000;
 
@@ -28,7 +30,7 @@ pub enum DigestError {
     Store(#[from] StoreError),
     /// Nobody summarised.
     #[error("no summary: {0}")]
-    Model(#[from] ModelError),
+    Model(#[from] Failure),
     /// Nobody made vectors.
     #[error("no vectors: {0}")]
     Embed(#[from] EmbedError),
@@ -60,14 +62,16 @@ pub struct JobsRun {
 }
 
 impl Memory {
-    /// Does every job that is due. To be called by whoever has no worker.
+    /// Does every job that is due, and those that wait for nothing but a conversation to rest. To be called by whoever has no
+    /// worker, or no time.
     pub async fn run_jobs_once(&self) -> Result<JobsRun, StoreError> {
+        self.parts.store.jobs().hurry().await?;
         let mut run = JobsRun::default();
         while run.done + run.failed + run.lost < RUN_MAX {
             let Some(claim) = self.claim_job().await? else { break };
-            match self.run_job(&claim).await? {
+            match self.do_job(&claim, false).await? {
                 JobEnd::Finished(Finished::Done | Finished::Again) => run.done += 1,
-                JobEnd::Finished(Finished::Changed | Finished::Lost) => run.lost += 1,
+                JobEnd::Finished(Finished::Changed | Finished::Lost | Finished::Later) => run.lost += 1,
                 JobEnd::Failed | JobEnd::Dead => run.failed += 1,
             }
         }
@@ -77,12 +81,18 @@ impl Memory {
     /// Takes the next job that is due.
     pub async fn claim_job(&self) -> Result<Option<Claim>, StoreError> {
         let now = self.parts.clock.reading().wall;
-        self.parts.store.jobs().claim(now, LEASE).await
+        let lease = if self.parts.summariser.is_metered() { LEASE_METERED } else { LEASE };
+        self.parts.store.jobs().claim(now, lease).await
     }
 
     /// Does a job and ends it. May be dropped at any time: then the claim is still held, see [`Memory::give_job_back`].
     pub async fn run_job(&self, claim: &Claim) -> Result<JobEnd, StoreError> {
-        let done = match self.perform(claim).await {
+        self.do_job(claim, true).await
+    }
+
+    /// `patient` waits for a conversation to rest before a memory model is asked about it.
+    async fn do_job(&self, claim: &Claim, patient: bool) -> Result<JobEnd, StoreError> {
+        let done = match self.perform(claim, patient).await {
             Ok(effect) => self.finish(claim, effect).await.map_err(DigestError::from),
             Err(error) => Err(error),
         };
@@ -96,10 +106,12 @@ impl Memory {
     async fn finish(&self, claim: &Claim, effect: Effect) -> Result<Finished, StoreError> {
         let told = match &effect {
             Effect::Consolidate(done) => done.to,
-            Effect::Nothing => 0,
+            Effect::Nothing | Effect::Later(_) | Effect::TellTopic(_) => 0,
         };
         let finished = self.parts.store.jobs().finish(claim, effect).await?;
         if told > 0 && matches!(finished, Finished::Done | Finished::Again) {
+            // The next question finds the summaries in memory.
+            self.recall.take_in(&claim.scope);
             let session = claim.job.session;
             if let Err(error) = self.archive(&claim.scope, session, told + 1).await {
                 warn!(session.id = %session, error = %error, "Old text of session `{session}` stays where it is: {error}");
@@ -108,9 +120,10 @@ impl Memory {
         Ok(finished)
     }
 
-    async fn perform(&self, claim: &Claim) -> Result<Effect, DigestError> {
+    async fn perform(&self, claim: &Claim, patient: bool) -> Result<Effect, DigestError> {
         match &claim.job.kind {
-            kind if *kind == JobKind::CONSOLIDATE => self.consolidate(claim).await,
+            kind if *kind == JobKind::CONSOLIDATE => self.consolidate(claim, patient).await,
+            kind if *kind == JobKind::SUMMARISE => self.summarise_topic(claim, patient).await,
             kind => Err(DigestError::UnknownKind(kind.clone())),
         }
     }
@@ -119,6 +132,7 @@ impl Memory {
         let Job { id, kind, session, .. } = &claim.job;
         match finished {
             Finished::Done | Finished::Again => self.parts.meters.jobs_done.one(),
+            Finished::Later => {}
             Finished::Changed | Finished::Lost => {
                 info!(job.id = %id, session.id = %session, "Job `{kind}` of session `{session}` came to nothing: {finished:?}");
             }
@@ -130,7 +144,12 @@ impl Memory {
         let Job { id, kind, session, attempts, .. } = &claim.job;
         let pause = next_try(*attempts, dice(*id, *attempts));
         let now = self.parts.clock.reading().wall;
-        let next = pause.map(|pause| now.saturating_add(pause).unwrap_or(now));
+        // A server that says when to come back is taken at its word.
+        let wanted = match error {
+            DigestError::Model(failure) => failure.retry_after(now).unwrap_or_default(),
+            _ => Duration::ZERO,
+        };
+        let next = pause.map(|pause| now.saturating_add(pause.max(wanted)).unwrap_or(now));
         self.parts.meters.jobs_failed.one();
         let end = if next.is_some() { JobEnd::Failed } else { JobEnd::Dead };
         if end == JobEnd::Dead {

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use super::consolidate::{Digest, Made, Span};
 use super::jobs::DigestError;
 use crate::episode::{Episode, Level, Tier, aged, tiers};
-use crate::model::summarise::{Told, told_by};
+use crate::model::summarise::{Telling, Told, told_by};
 use crate::store::{Progress, Wanted};
 
 /// Stretches that an hour is told from, the newest of it. Nobody talks more in an hour; what is imported may look so.
@@ -46,12 +46,12 @@ impl Digest<'_> {
         made.done.drop.extend(known.iter().filter(|hour| Some(hour.first) != first).map(|hour| hour.id));
         let Some(span) = span(stretches) else { return Ok(()) };
         let before = known.iter().find(|hour| hour.first == span.first);
-        let summary = match stretches {
+        let telling = match stretches {
             // What one stretch tells of an hour is all there is to tell.
-            [only] => only.summary.clone(),
+            [only] => Telling { text: only.summary.clone(), title: None, made_by: only.made_by.clone() },
             several => self.summarise(None, several.iter().flat_map(|one| again(one)).collect(), Level::Hour).await?,
         };
-        made.done.keep.push(self.episode(Level::Hour, span, summary, before));
+        made.done.keep.push(self.episode(Level::Hour, span, telling, before));
         Ok(())
     }
 
@@ -71,15 +71,29 @@ impl Digest<'_> {
         if hours.is_empty() {
             return Ok(());
         }
-        let mut summary = told.map(|told| told.summary.clone());
-        for hour in hours {
-            summary = Some(self.summarise(summary, again(hour), Level::Session).await?);
-        }
+        let telling = self.tell_on(told, &hours).await?;
         if let Some(moved) = known.filter(|known| known.first != span.first) {
             made.done.drop.push(moved.id);
         }
-        made.done.keep.push(self.episode(Level::Session, span, summary.unwrap_or_default(), known));
+        made.done.keep.push(self.episode(Level::Session, span, telling, known));
         Ok(())
+    }
+
+    /// The built-in goes hour by hour, so that it always comes to the same; a memory model is asked once for all of them.
+    async fn tell_on(&self, told: Option<&Episode>, hours: &[&Episode]) -> Result<Telling, DigestError> {
+        let at_once = if self.is_metered() { hours.len() } else { 1 };
+        let mut telling = None;
+        let mut before = told.map(|told| told.summary.clone());
+        for hours in hours.chunks(at_once.max(1)) {
+            let said = hours.iter().flat_map(|hour| again(hour)).collect();
+            let told = self.summarise(before, said, Level::Session).await?;
+            before = Some(told.text.clone());
+            telling = Some(told);
+        }
+        match telling {
+            Some(telling) => Ok(telling),
+            None => self.summarise(before, Vec::new(), Level::Session).await,
+        }
     }
 
     /// The hours that begin after a turn, as they will be when this run is over.

@@ -95,7 +95,10 @@ pub struct EpisodeSettings {
     pub durable: Window,
     /// When turns of an ephemeral session go, counted in messages.
     pub ephemeral: Window,
-    /// Most tokens of a stretch's summary; an hour's has half as many again, a session's twice as many.
+    /// When messages of a topic go into its summary, counted in messages.
+    pub topic: Window,
+    /// Most tokens of a stretch's summary; an hour's and a topic's have half as many again, a session's twice
+    /// as many.
     pub summary_tokens: usize,
     /// How far back hours are told one by one, counted from the last turn that was summarised.
     pub hours_kept: Duration,
@@ -117,6 +120,7 @@ impl Default for EpisodeSettings {
         Self {
             durable: Window { at: 20, keep: 10, stretch: 20 },
             ephemeral: Window { at: 31, keep: 11, stretch: 40 },
+            topic: Window { at: 13, keep: 4, stretch: 9 },
             summary_tokens: 160,
             hours_kept: Duration::from_secs(24 * 3600),
         }

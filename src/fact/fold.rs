@@ -37,7 +37,10 @@ pub(super) fn hides(text: &str) -> bool {
 pub(super) fn imitates(text: &str) -> bool {
     text.split(|c: char| !c.is_alphabetic()).any(|word| {
         let latin = word.chars().any(|c| c.is_ascii_alphabetic());
-        latin && word.chars().any(|c| matches!(c, '\u{370}'..='\u{3ff}' | '\u{400}'..='\u{52f}' | '\u{13a0}'..='\u{13ff}'))
+        latin
+            && word
+                .chars()
+                .any(|c| matches!(c, '\u{370}'..='\u{3ff}' | '\u{400}'..='\u{52f}' | '\u{13a0}'..='\u{13ff}'))
     })
 }
 

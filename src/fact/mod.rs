@@ -5,12 +5,15 @@
 //!
 //! Reading order: the nouns here, `key` (what a fact is about) and `canon` (its names), `proposal` (what was understood of a
 //! message), `extract` (how the built-in understands one), `admit` (what of it may become a fact) with
-//! `own` (whose words are whose), `fold` and `directive` (what pretends to be something else), `secret` (what is never kept).
+//! `own` (whose words are whose), `fold` and `directive` (what pretends to be something else), `secret` (what is never kept);
+//! then `statement` (a proposal as it is kept), `timeline` (what follows from all statements), `reconcile` (that against what is
+//! held, to `change`s).
 //!
 //! **Invariant:** this room never touches the store. It is handed facts and hands back changes.
 
 mod admit;
 mod canon;
+mod change;
 mod directive;
 mod extract;
 mod fold;
@@ -19,16 +22,26 @@ mod own;
 #[cfg(test)]
 mod poison;
 mod proposal;
+mod reconcile;
 mod refusal;
 mod secret;
+mod statement;
+mod timeline;
+
+#[cfg(test)]
+mod tests;
 
 pub use admit::{ACTIVE_CONFIDENCE_MIN, Verdict, admit};
 pub use canon::{CanonicalKey, canonical, canonical_keys, importance, is_many};
+pub use change::{Change, What};
 pub use extract::{Extracted, Heard, Refused, extract};
 pub use key::{Category, Key};
 pub use proposal::{Act, Proposal};
+pub use reconcile::reconcile;
 pub use refusal::Refusal;
 pub use secret::{MASK, masked};
+pub use statement::{Maker, Statement, same_value};
+pub use timeline::{Version, timeline};
 
 use jiff::Timestamp;
 
@@ -68,12 +81,18 @@ pub struct Fact {
     pub valid_from: Timestamp,
     /// Until when it is or was true.
     pub valid_to: Option<Timestamp>,
+    /// When its time is over, where somebody said so.
+    pub until: Option<Timestamp>,
     /// When it was learned.
     pub learned_at: Timestamp,
     /// Where it was said first.
     pub evidence: Evidence,
-    /// How often it was said.
+    /// When it was said last.
+    pub last_said_at: Timestamp,
+    /// How many messages say it; none when it was withdrawn.
     pub confirmations: u64,
+    /// The message that ended it.
+    pub ended_by: Option<MessageId>,
 }
 
 /// Where a fact was said.

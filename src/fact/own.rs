@@ -221,9 +221,13 @@ fn element(bare: &str) -> Option<&str> {
 
 fn closes(bare: &str, name: &str) -> bool {
     let lower = bare.to_lowercase();
-    [format!("</{}", name.to_lowercase()), format!("[/{}", name.to_lowercase()), format!("[end {}", name.to_lowercase())]
-        .iter()
-        .any(|end| lower.contains(end.as_str()))
+    [
+        format!("</{}", name.to_lowercase()),
+        format!("[/{}", name.to_lowercase()),
+        format!("[end {}", name.to_lowercase()),
+    ]
+    .iter()
+    .any(|end| lower.contains(end.as_str()))
 }
 
 /// A line that is foreign by itself.
@@ -249,10 +253,26 @@ fn is_logged(bare: &str) -> bool {
 
 fn is_code(bare: &str) -> bool {
     let ends = bare.ends_with(['{', '}', ';']) || bare.ends_with(");") || bare.ends_with("};");
-    let begins = bare.starts_with(['{', '}']) || ["$ ", "# !", "#!", "//", "/*", "--[["].iter().any(|mark| bare.starts_with(mark));
-    let words = ["import ", "def ", "class ", "function ", "const ", "let ", "var ", "return ", "#include", "fn ", "pub ", "SELECT ", "INSERT "];
+    let begins = bare.starts_with(['{', '}'])
+        || ["$ ", "# !", "#!", "//", "/*", "--[["].iter().any(|mark| bare.starts_with(mark));
+    let words = [
+        "import ",
+        "def ",
+        "class ",
+        "function ",
+        "const ",
+        "let ",
+        "var ",
+        "return ",
+        "#include",
+        "fn ",
+        "pub ",
+        "SELECT ",
+        "INSERT ",
+    ];
     let word = words.iter().any(|word| bare.starts_with(word)) && bare.contains(['(', '=', '{', ';', '*']);
-    let calls = ["print(", "console.log(", "printf(", "echo \"", "println!(", "System.out", "puts \"", "document.", "fetch("];
+    let calls =
+        ["print(", "console.log(", "printf(", "echo \"", "println!(", "System.out", "puts \"", "document.", "fetch("];
     let assigns = bare.contains(" = \"") || bare.contains(" = '") || bare.contains("==") || bare.contains("\":");
     ends || begins || word || assigns || calls.iter().any(|call| bare.contains(call))
 }

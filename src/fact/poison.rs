@@ -74,7 +74,10 @@ fn nothing_is_planted() {
         // What the patterns find themselves is judged by the same rules.
         for proposal in obeyed(case).into_iter().chain(extract(&heard).proposals) {
             if let Verdict::Admit(_) = admit(&proposal, &heard) {
-                admitted.push(format!("{} ({}): {} = {:?} by {:?}", case.id, case.kind, proposal.key, proposal.value, proposal.quote));
+                admitted.push(format!(
+                    "{} ({}): {} = {:?} by {:?}",
+                    case.id, case.kind, proposal.key, proposal.value, proposal.quote
+                ));
             }
         }
     }

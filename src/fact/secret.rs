@@ -11,15 +11,76 @@ pub const MASK: &str = "[secret]";
 
 /// How keys and tokens begin.
 const PREFIXES: [&str; 26] = [
-    "sk-", "sk_live_", "sk_test_", "pk_live_", "rk_live_", "rk_", "ghp_", "gho_", "ghu_", "ghs_", "github_pat_", "glpat-", "xoxb-", "xoxp-",
-    "xoxa-", "AKIA", "ASIA", "AIza", "ya29.", "eyJ", "hf_", "npm_", "SG.", "dop_v1_", "shpat_", "whsec_",
+    "sk-",
+    "sk_live_",
+    "sk_test_",
+    "pk_live_",
+    "rk_live_",
+    "rk_",
+    "ghp_",
+    "gho_",
+    "ghu_",
+    "ghs_",
+    "github_pat_",
+    "glpat-",
+    "xoxb-",
+    "xoxp-",
+    "xoxa-",
+    "AKIA",
+    "ASIA",
+    "AIza",
+    "ya29.",
+    "eyJ",
+    "hf_",
+    "npm_",
+    "SG.",
+    "dop_v1_",
+    "shpat_",
+    "whsec_",
 ];
 
 /// What a secret is called, in the five languages.
 const NAMES: [&str; 40] = [
-    "password", "passwd", "pwd", "passphrase", "passcode", "pin", "pincode", "pin-code", "secret", "token", "apikey", "api-key", "api_key",
-    "credentials", "cvv", "cvc", "ssn", "wachtwoord", "wachtzin", "pincode", "passwort", "kennwort", "geheimzahl", "passe", "contraseña", "clave", "secreto",
-    "key", "code", "login", "otp", "2fa", "mdp", "bsn", "sozialversicherungsnummer", "pass", "seed", "mnemonic", "sleutel", "schlüssel",
+    "password",
+    "passwd",
+    "pwd",
+    "passphrase",
+    "passcode",
+    "pin",
+    "pincode",
+    "pin-code",
+    "secret",
+    "token",
+    "apikey",
+    "api-key",
+    "api_key",
+    "credentials",
+    "cvv",
+    "cvc",
+    "ssn",
+    "wachtwoord",
+    "wachtzin",
+    "pincode",
+    "passwort",
+    "kennwort",
+    "geheimzahl",
+    "passe",
+    "contraseña",
+    "clave",
+    "secreto",
+    "key",
+    "code",
+    "login",
+    "otp",
+    "2fa",
+    "mdp",
+    "bsn",
+    "sozialversicherungsnummer",
+    "pass",
+    "seed",
+    "mnemonic",
+    "sleutel",
+    "schlüssel",
 ];
 
 /// Names that are secrets only with another word before them: "api key", "pin code", "mot de passe".
@@ -34,7 +95,8 @@ const WEAK_NAMES: [(&str, &[&str]); 7] = [
 ];
 
 /// Words between a name and the secret.
-const LINKS: [&str; 14] = ["is", "=", ":", "ist", "est", "es", "was", "lautet", "for", "phrase", "code", "to", "are", "has"];
+const LINKS: [&str; 14] =
+    ["is", "=", ":", "ist", "est", "es", "was", "lautet", "for", "phrase", "code", "to", "are", "has"];
 
 /// A text with its secrets masked.
 pub fn masked(text: &str) -> Cow<'_, str> {
@@ -88,7 +150,8 @@ fn secrets(text: &str) -> Vec<Range<usize>> {
 /// Words between blanks, without the marks around them; `=` and `:` stand alone where a name is given a value.
 fn pieces(text: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
-    let around = |c: char| matches!(c, '"' | '\'' | '`' | '“' | '”' | ',' | ';' | '(' | ')' | '!' | '?' | '<' | '>' | '*');
+    let around =
+        |c: char| matches!(c, '"' | '\'' | '`' | '“' | '”' | ',' | ';' | '(' | ')' | '!' | '?' | '<' | '>' | '*');
     let mut start = 0;
     for piece in text.split_inclusive(char::is_whitespace) {
         let at = start..start + piece.trim_end().len();
@@ -154,9 +217,52 @@ fn is_named(text: &str, before: &[Range<usize>], word: &str) -> bool {
 /// Words that say something about a secret and are none: "my password is too short".
 fn is_plain(word: &str) -> bool {
     const PLAIN: [&str; 46] = [
-        "too", "not", "the", "a", "an", "my", "your", "wrong", "weak", "strong", "safe", "secure", "short", "long", "expired", "incorrect", "invalid", "missing", "lost",
-        "being", "in", "on", "that", "this", "what", "to", "for", "very", "so", "still", "always", "never", "changed", "leaked", "niet", "te", "nicht", "zu", "pas", "trop",
-        "no", "muy", "required", "needed", "stored", "hashed",
+        "too",
+        "not",
+        "the",
+        "a",
+        "an",
+        "my",
+        "your",
+        "wrong",
+        "weak",
+        "strong",
+        "safe",
+        "secure",
+        "short",
+        "long",
+        "expired",
+        "incorrect",
+        "invalid",
+        "missing",
+        "lost",
+        "being",
+        "in",
+        "on",
+        "that",
+        "this",
+        "what",
+        "to",
+        "for",
+        "very",
+        "so",
+        "still",
+        "always",
+        "never",
+        "changed",
+        "leaked",
+        "niet",
+        "te",
+        "nicht",
+        "zu",
+        "pas",
+        "trop",
+        "no",
+        "muy",
+        "required",
+        "needed",
+        "stored",
+        "hashed",
     ];
     PLAIN.contains(&word.to_lowercase().as_str()) || LINKS.contains(&word)
 }

@@ -4,23 +4,26 @@
 //! [`tongue`] chooses among the five that recall reads ([`Tongue`]), from as little as a short question.
 //!
 //! Reading order: `words` (text to words), `vocabulary` (what single words are; one table per language),
-//! `term` (a word as search knows it), `phrase` (patterns over words), `tongue`, `names` (what capitals show), `follow`
-//! (what leans on the question before), `when` (what a text says about time).
+//! `table` (how a language's table is chosen), `term` (a word as search knows it), `phrase` (patterns over words), `tongue`,
+//! `names` (what capitals show), `follow` (what leans on the question before), `when` (what a text says about time).
 //!
 //! **Invariant:** everything here is a plain function of text; the tables are compiled in.
 
 mod follow;
 mod names;
 mod phrase;
+mod table;
 mod term;
 mod tongue;
 mod vocabulary;
 pub mod when;
 mod words;
 
-pub use follow::{follows_up, is_saying};
+pub use follow::{follows_up, is_elliptic, is_saying};
 pub use names::inner_capitals;
 pub use phrase::{Phrase, Phrases};
+pub(crate) use table::texts_beside;
+pub use table::{Tables, phrases, word_set, written};
 pub use term::term;
 pub use tongue::{Tongue, tongue};
 pub use vocabulary::{is_first_person, is_number_word, is_stop, is_time_word, month, month_or_short, number, weekday};

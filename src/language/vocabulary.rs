@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
+use super::table::{Tables, texts_beside, written};
 use super::tongue::Tongue;
 
 /// A word too common to be searched for.
@@ -98,19 +99,13 @@ struct Lexicon {
 }
 
 fn lexicon(tongue: Tongue) -> &'static Lexicon {
-    static ALL: [LazyLock<Lexicon>; 5] = [
-        LazyLock::new(|| Lexicon::read(include_str!("en.toml"))),
-        LazyLock::new(|| Lexicon::read(include_str!("nl.toml"))),
-        LazyLock::new(|| Lexicon::read(include_str!("de.toml"))),
-        LazyLock::new(|| Lexicon::read(include_str!("fr.toml"))),
-        LazyLock::new(|| Lexicon::read(include_str!("es.toml"))),
-    ];
-    &ALL[tongue as usize]
+    static ALL: Tables<Lexicon> = Tables::new(texts_beside!(), Lexicon::read);
+    ALL.of(tongue)
 }
 
 impl Lexicon {
-    fn read(text: &str) -> Lexicon {
-        let table: Table = toml::from_str(text).expect("the tables are compiled in and read by every test");
+    fn read(text: &'static str) -> Lexicon {
+        let table: Table = written(text);
         // A table is read once and kept for the life of the process.
         let table: &'static Table = Box::leak(Box::new(table));
         let list = |text: &'static str| text.split_whitespace();

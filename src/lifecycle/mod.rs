@@ -13,10 +13,13 @@ use serde::Serialize;
 use tracing::{error, info};
 
 use crate::memory::Memory;
-use crate::store::Expiry;
+use crate::store::{Expiry, StoreError};
 
 /// Most batches in one cleanup; what is left waits for the next.
 const BATCHES_MAX: usize = 10_000;
+
+/// Facts whose time is noted as over in one transaction.
+const FACTS_BATCH: usize = 256;
 
 /// What a cleanup did.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
@@ -25,6 +28,8 @@ pub struct CleanupReport {
     pub sessions_deleted: u64,
     /// Turns that were removed.
     pub turns_deleted: u64,
+    /// Facts whose time is over.
+    pub facts_expired: u64,
     /// How long it took.
     pub seconds: f64,
     /// What went wrong; what was removed before stays removed.
@@ -43,7 +48,10 @@ impl Memory {
         let started = Instant::now();
         let mut report = CleanupReport::default();
         match watch.judge(self.parts.clock.reading()) {
-            Verdict::Steady => self.remove_expired(&mut report, progress).await,
+            Verdict::Steady => {
+                self.remove_expired(&mut report, progress).await;
+                self.end_facts(&mut report).await;
+            }
             Verdict::Leapt { seconds } => {
                 self.meters().clock_leaps.one();
                 report.errors.push(leap::explain(seconds));
@@ -71,6 +79,29 @@ impl Memory {
                     self.meters().store_failures.one();
                     return report.errors.push(failure.to_string());
                 }
+            }
+        }
+    }
+
+    /// Facts that held until a time before now are over.
+    async fn end_facts(&self, report: &mut CleanupReport) {
+        match self.expire_facts().await {
+            Ok(facts) => report.facts_expired = facts,
+            Err(failure) => {
+                self.meters().store_failures.one();
+                report.errors.push(failure.to_string());
+            }
+        }
+    }
+
+    /// Notes that the time of facts is over. They are not told from the moment on, noted or not.
+    async fn expire_facts(&self) -> Result<u64, StoreError> {
+        let (now, mut all) = (self.parts.clock.reading().wall, 0);
+        loop {
+            let expired = self.parts.store.facts().expire_facts(now, FACTS_BATCH).await?;
+            all += expired;
+            if expired < FACTS_BATCH as u64 {
+                return Ok(all);
             }
         }
     }

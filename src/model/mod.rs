@@ -3,13 +3,15 @@
 //! A [`ChatModel`] is asked with messages in the wire format of chat models and answers in pieces.
 //! `openai` speaks to any OpenAI-compatible server, `builtin` answers in process when there is none,
 //! `scripted` says what a test told it to. `relay` passes a client's own request on to any of them.
-//! `embed` turns texts into vectors that can be compared, `summarise` says briefly what was said.
+//! `embed` turns texts into vectors that can be compared, `summarise` says briefly what was said, `memory` asks a model of the
+//! background for answers of a given shape.
 //!
 //! **Invariant:** a model proposes text. It never sees the store and decides nothing.
 
 pub mod builtin;
 pub mod embed;
 pub(crate) mod http;
+pub mod memory;
 pub mod openai;
 pub mod relay;
 pub mod scripted;
@@ -44,6 +46,8 @@ pub struct Prompt {
     pub messages: Vec<Value>,
     /// Whether the answer is wanted piece by piece as it comes.
     pub stream: bool,
+    /// The model to ask for, where it is not the usual one.
+    pub model: Option<String>,
 }
 
 /// A part of an answer.

@@ -1,7 +1,7 @@
 //! Summaries: whoever says briefly what was said.
 //!
-//! [`Extractive`] is built in and picks the sentences that carry a stretch. A memory model can take its place; what it wrote
-//! remembers who made it.
+//! [`Extractive`] is built in and picks the sentences that carry a stretch. A [`MemoryModel`] can take its place; what it
+//! wrote remembers who made it, and what it cannot do the built-in does.
 
 use std::pin::Pin;
 
@@ -9,14 +9,20 @@ use jiff::Timestamp;
 
 use super::ModelError;
 use super::builtin::summary::{self, Said, Summary, SummaryBounds};
+use super::memory::{Failure, MemoryModel, NoProposal, Proposal, SummaryTask, Task, TopicTask};
 
 /// What [`Summariser::summarise`] answers with.
-pub type SummaryFuture<'a> = Pin<Box<dyn Future<Output = Result<String, ModelError>> + Send + 'a>>;
+pub type SummaryFuture<'a> = Pin<Box<dyn Future<Output = Result<Proposal<Telling>, NoProposal>> + Send + 'a>>;
 
 /// Whoever summarises.
 pub trait Summariser: Send + Sync + 'static {
-    /// Who it is, for whoever keeps what it wrote.
+    /// Who it is, for people.
     fn name(&self) -> &str;
+
+    /// Whether asking costs something: then it is asked sparingly, and what it costs is counted and bounded.
+    fn is_metered(&self) -> bool {
+        false
+    }
 
     /// Says briefly what was said. Dropping the future cancels it.
     fn summarise(&self, talk: Talk) -> SummaryFuture<'_>;
@@ -31,6 +37,19 @@ pub struct Talk {
     pub said: Vec<Told>,
     /// Most tokens of the summary.
     pub tokens_max: usize,
+    /// Whether it is a topic, which wants a title as well.
+    pub is_topic: bool,
+}
+
+/// What was said, in brief.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Telling {
+    /// The summary: a line for each speaker.
+    pub text: String,
+    /// What to call it, where a title was wanted and one was found.
+    pub title: Option<String>,
+    /// Who made it, and with which version of what.
+    pub made_by: String,
 }
 
 /// Something that was said.
@@ -62,8 +81,9 @@ impl Summariser for Extractive {
     fn summarise(&self, talk: Talk) -> SummaryFuture<'_> {
         Box::pin(async move {
             // Milliseconds of computing, and more the first time: not on a thread that answers requests.
-            let summary = tokio::task::spawn_blocking(move || extract(&talk)).await;
-            summary.map_err(|error| ModelError::BrokeOff(error.to_string()))
+            let text = tokio::task::spawn_blocking(move || extract(&talk)).await;
+            let text = text.map_err(|error| Failure::Model(ModelError::BrokeOff(error.to_string())))?;
+            Ok(Proposal::free(Telling { text, title: None, made_by: summary::NAME.to_owned() }))
         })
     }
 }
@@ -76,6 +96,35 @@ fn extract(talk: &Talk) -> String {
     summary::extend(&before, &said, SummaryBounds { tokens_max: talk.tokens_max }).text()
 }
 
+impl Summariser for MemoryModel {
+    fn name(&self) -> &str {
+        MemoryModel::name(self)
+    }
+
+    fn is_metered(&self) -> bool {
+        true
+    }
+
+    fn summarise(&self, talk: Talk) -> SummaryFuture<'_> {
+        Box::pin(async move {
+            if talk.is_topic {
+                let task = TopicTask { talk: &talk };
+                let Proposal { value, spent } = self.ask(&task).await?;
+                let telling = Telling { text: value.summary, title: Some(value.title), made_by: made_by(self, &task) };
+                return Ok(Proposal { value: telling, spent });
+            }
+            let task = SummaryTask { talk: &talk };
+            let Proposal { value: text, spent } = self.ask(&task).await?;
+            Ok(Proposal { value: Telling { text, title: None, made_by: made_by(self, &task) }, spent })
+        })
+    }
+}
+
+/// A model and the prompt it was given: `qwen3:4b/summary-1`.
+fn made_by<T: Task>(model: &MemoryModel, task: &T) -> String {
+    format!("{}/{}", model.name(), task.name())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -84,13 +133,18 @@ mod tests {
         Told { speaker: speaker.into(), text: text.into(), at: Timestamp::UNIX_EPOCH }
     }
 
+    async fn told_in(tokens_max: usize, before: Option<String>, said: Vec<Told>) -> String {
+        let talk = Talk { before, said, tokens_max, is_topic: false };
+        Extractive.summarise(talk).await.expect("a summary").value.text
+    }
+
     #[tokio::test]
     async fn what_is_stated_is_kept_and_told_on() {
         let said = vec![told("user", "I moved to Porto on 3 March 2026."), told("assistant", "I see!")];
-        let first = Extractive.summarise(Talk { before: None, said, tokens_max: 24 }).await.expect("a summary");
+        let first = told_in(24, None, said).await;
         assert!(first.contains("Porto"), "{first}");
         let said = vec![told("user", "My sister Ines visits me on Friday.")];
-        let next = Extractive.summarise(Talk { before: Some(first), said, tokens_max: 60 }).await.expect("a summary");
+        let next = told_in(60, Some(first), said).await;
         assert!(next.contains("Porto") && next.contains("Ines"), "{next}");
         let again = told_by(&next, Timestamp::UNIX_EPOCH);
         assert!(again.iter().all(|told| told.speaker == "user"), "{again:?}");

@@ -1,21 +1,27 @@
-//! From what was found to what is shown: texts cut to what matters, replies and neighbours beside them, duplicates
-//! merged, all within the budget, oldest first.
+//! From what was found to what is shown: texts cut to what matters, replies and neighbours beside them, asides in their
+//! layers, duplicates merged, all within the budget, oldest first.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
+use super::asides::Decided;
 use super::counted::Counted;
 use super::excerpt::excerpt;
 use super::index::ScopeIndex;
 use super::index::docs::{DocNo, Docs, NONE};
-use super::pack::{Draft, Layer, pack};
+use super::known;
+use super::layer::{Aside, Considered, Layer, LayerBounds, Section};
+use super::pack::{Draft, Stack, pack};
 use super::plan::Plan;
-use super::render::{HEADING_TOKENS_MAX, line, reference, render};
+use super::render::{HEADING_TOKENS_MAX, Page, aside_line, line, one_line, reference};
 use super::search::Found;
 use super::signals::Asked;
 use super::signals::late::Late;
+use super::told::Told;
 use super::{Ask, Fate, Ranked, Reason, Recalled, Reminder};
 use crate::id::{MessageId, TurnId};
 use crate::session::Turn;
+use crate::store::Outdated;
 use crate::tokens;
 
 /// Messages whose texts are fetched, best first: more than a thousand tokens hold.
@@ -30,6 +36,8 @@ const REPLY_BEHIND: f32 = 10.0;
 const NEIGHBOUR_BEHIND: f32 = 20.0;
 /// What mentions a code of the question is worth more than the best.
 const SINGLED_OUT_BEFORE: f32 = 0.5;
+/// A message with fewer telling words is no duplicate because a summary has them: "yes" is in many.
+const TOLD_WORDS_MIN: usize = 3;
 /// Messages that share this much of their words say the same.
 const SAME_SHARE: f32 = 0.9;
 
@@ -78,6 +86,8 @@ fn before(index: &ScopeIndex, found: &Found) -> Option<DocNo> {
 pub(crate) struct ReadTurns {
     pub(crate) wanted: Vec<TurnId>,
     pub(crate) turns: Vec<Turn>,
+    /// What they state that is no longer so.
+    pub(crate) outdated: Vec<Outdated>,
 }
 
 /// Where a message stands in the index.
@@ -111,7 +121,21 @@ struct Candidate {
     score: f32,
 }
 
+/// Something that may be packed: a message, or an aside by its number.
+#[derive(Debug, Clone, Copy)]
+enum Item {
+    Message(Candidate),
+    Aside(usize),
+}
+
+/// Something that was packed.
+enum Packed {
+    Message(Reminder),
+    Aside(usize),
+}
+
 /// Packs and renders what was found.
+#[allow(clippy::too_many_arguments, reason = "each is one thing that a context is made of")]
 pub(crate) fn assemble(
     index: &ScopeIndex,
     ask: &Ask,
@@ -119,6 +143,7 @@ pub(crate) fn assemble(
     asked: &Asked<'_>,
     found: Vec<Found>,
     read: &ReadTurns,
+    asides: &[Decided],
     counted: &Counted,
 ) -> Recalled {
     let mut desk = Assembling {
@@ -127,25 +152,36 @@ pub(crate) fn assemble(
         plan,
         wanted: &read.wanted,
         turns: read.turns.iter().map(|turn| (turn.id, turn)).collect(),
+        outdated: &read.outdated,
         late: asked.late(index),
         fates: HashMap::new(),
         counted,
         said: Vec::new(),
+        told: Told::default(),
+        asides: asides.iter().map(considered).collect(),
     };
+    let stacks = stacks(index, &found, asides);
     let referred_to = plan.added.referred_to().map(|words| reference(&words));
-    let head_tokens = HEADING_TOKENS_MAX + referred_to.as_deref().map_or(0, |line| tokens::count(line) + 1);
-    let budget = ask.tokens_max.saturating_sub(head_tokens);
-    let mut reminders = pack(layers(index, &found), budget, |candidate| desk.weigh(candidate));
-    reminders.sort_by_key(|reminder| (reminder.said_at, reminder.message));
-    let kept: HashSet<MessageId> = reminders.iter().map(|reminder| reminder.message).collect();
-    let text = render(&reminders, referred_to.as_deref(), &plan.zone);
-    let tokens = reminders.iter().map(|reminder| reminder.tokens).sum::<usize>();
-    let tokens = if text.is_empty() { 0 } else { tokens + head_tokens };
+    let reference_tokens = referred_to.as_deref().map_or(0, |line| tokens::count(line) + 1);
+    let budget = ask.tokens_max.saturating_sub(headings(&stacks, &desk.asides) + reference_tokens);
+    let packed = pack(stacks, budget, |item, room| desk.weigh(item, room));
+    let mut page = Page { referred_to, ..Page::default() };
+    for packed in packed {
+        match packed {
+            Packed::Message(reminder) => page.reminders.push(reminder),
+            Packed::Aside(at) => desk.asides[at].fate = Fate::Kept,
+        }
+    }
+    page.reminders.sort_by_key(|reminder| (reminder.said_at, reminder.message));
+    let kept: HashSet<MessageId> = page.reminders.iter().map(|reminder| reminder.message).collect();
+    let ranked = ranked(found, &desk.fates, &kept);
+    page.asides = desk.asides;
     Recalled {
-        ranked: ranked(found, &desk.fates, &kept),
-        tokens,
-        reminders,
-        text,
+        ranked,
+        text: page.render(&plan.zone, ask.session),
+        tokens: page.tokens(reference_tokens),
+        reminders: page.reminders,
+        asides: page.asides,
         profile: Some(plan.profile),
         completed: plan.added.completed(&plan.question.text),
         with_vectors: asked.plain().is_some(),
@@ -153,30 +189,60 @@ pub(crate) fn assemble(
     }
 }
 
+/// An aside before it is weighed: for all that is known there is no room for it.
+fn considered((aside, fate): &Decided) -> Considered {
+    Considered { aside: aside.clone(), fate: fate.unwrap_or(Fate::OverBudget), tokens: 0 }
+}
+
+/// Tokens of the headings over everything that may be packed.
+fn headings(stacks: &[Stack<Item>], asides: &[Considered]) -> usize {
+    let section = |draft: &Draft<Item>| match draft.what {
+        Item::Message(_) => Section::Past,
+        Item::Aside(at) => asides[at].aside.layer.section(),
+    };
+    let sections: HashSet<Section> = stacks.iter().flat_map(|stack| &stack.drafts).map(section).collect();
+    sections.len() * HEADING_TOKENS_MAX
+}
+
+/// A stack for each layer, in their order.
+fn stacks(index: &ScopeIndex, found: &[Found], asides: &[Decided]) -> Vec<Stack<Item>> {
+    let of = |layer: Layer| {
+        let open = asides.iter().enumerate().filter(move |(_, (aside, fate))| aside.layer == layer && fate.is_none());
+        let drafts = open.map(|(at, (aside, _))| Draft { what: Item::Aside(at), worth: aside.worth }).collect();
+        let LayerBounds { floor, ceiling } = layer.bounds();
+        Stack { drafts, floor, ceiling }
+    };
+    let stacks = Layer::ALL.into_iter().flat_map(|layer| match layer {
+        Layer::Messages => message_stacks(index, found),
+        layer => vec![of(layer)],
+    });
+    stacks.collect()
+}
+
 /// Hits by rank; behind them their replies, and further behind the messages before them. Those that mention a code of
 /// the question come first of all.
-fn layers(index: &ScopeIndex, found: &[Found]) -> Vec<Layer<Candidate>> {
-    let mut layers = [Vec::new(), Vec::new(), Vec::new(), Vec::new()];
+fn message_stacks(index: &ScopeIndex, found: &[Found]) -> Vec<Stack<Item>> {
+    let mut stacks = [Vec::new(), Vec::new(), Vec::new(), Vec::new()];
     let packable = found.iter().take(FETCHED).filter(|found| found.related);
     for (rank, found) in packable.enumerate() {
         let Some(place) = Place::of(index, found) else { continue };
         let draft = |place: Place, reason: Reason, behind: f32| {
-            let what = Candidate { place, reason, score: found.score };
+            let what = Item::Message(Candidate { place, reason, score: found.score });
             Draft { what, worth: 1.0 / (1.0 + rank as f32 + behind) }
         };
         match found.singled_out {
-            true => layers[3].push(draft(place, Reason::Hit, -(rank as f32) - SINGLED_OUT_BEFORE)),
-            false => layers[0].push(draft(place, Reason::Hit, 0.0)),
+            true => stacks[3].push(draft(place, Reason::Hit, -(rank as f32) - SINGLED_OUT_BEFORE)),
+            false => stacks[0].push(draft(place, Reason::Hit, 0.0)),
         }
         let reply = if place.is_key { index.key.reply[place.no as usize] } else { NONE };
         if reply != NONE {
-            layers[1].push(draft(Place { is_key: false, no: reply }, Reason::Reply, REPLY_BEHIND));
+            stacks[1].push(draft(Place { is_key: false, no: reply }, Reason::Reply, REPLY_BEHIND));
         }
         if let Some(no) = before(index, found).filter(|_| rank < WITH_NEIGHBOUR) {
-            layers[2].push(draft(Place { is_key: true, no }, Reason::Neighbour, NEIGHBOUR_BEHIND));
+            stacks[2].push(draft(Place { is_key: true, no }, Reason::Neighbour, NEIGHBOUR_BEHIND));
         }
     }
-    layers.into_iter().map(|drafts| Layer::open(drafts.into())).collect()
+    stacks.into_iter().map(|drafts| Stack::open(drafts.into())).collect()
 }
 
 fn ranked(found: Vec<Found>, fates: &HashMap<MessageId, Fate>, kept: &HashSet<MessageId>) -> Vec<Ranked> {
@@ -201,21 +267,53 @@ struct Assembling<'a> {
     wanted: &'a [TurnId],
     turns: HashMap<TurnId, &'a Turn>,
     late: Late<'a>,
+    /// What those state that is no longer so.
+    outdated: &'a [Outdated],
     /// What became of those that were looked at and not taken.
     fates: HashMap<MessageId, Fate>,
     counted: &'a Counted,
     /// Words of what was taken, sorted.
     said: Vec<Vec<u32>>,
+    /// Texts of what was taken.
+    told: Told,
+    asides: Vec<Considered>,
 }
 
 impl Assembling<'_> {
-    fn weigh(&mut self, candidate: Candidate) -> Option<(Reminder, usize)> {
+    fn weigh(&mut self, item: Item, room: usize) -> Option<(Packed, usize)> {
+        match item {
+            Item::Message(candidate) => self.weigh_message(candidate),
+            Item::Aside(at) => self.weigh_aside(at, room).map(|tokens| (Packed::Aside(at), tokens)),
+        }
+    }
+
+    /// The tokens of an aside, without what was told before; `None` if nothing is left or there is no room for it.
+    fn weigh_aside(&mut self, at: usize, room: usize) -> Option<usize> {
+        let Considered { aside, .. } = &self.asides[at];
+        let text = match aside.layer {
+            Layer::Summary | Layer::Episodes => self.told.news(&aside.text),
+            _ => one_line(&aside.text).into_owned(),
+        };
+        let fate = if text.is_empty() { Fate::Duplicate } else { Fate::OverBudget };
+        let aside = Aside { text, ..aside.clone() };
+        let tokens = self.counted.line(&aside_line(&aside, &self.plan.zone, self.ask.session)) + 1;
+        if fate == Fate::OverBudget && tokens <= room {
+            self.told.tell(&aside.text);
+            self.asides[at] = Considered { aside, fate, tokens };
+            return Some(tokens);
+        }
+        self.asides[at].fate = fate;
+        None
+    }
+
+    fn weigh_message(&mut self, candidate: Candidate) -> Option<(Packed, usize)> {
         let id = candidate.place.id(self.index);
         match self.reminder(id, candidate) {
             Ok(reminder) => {
                 let tokens = reminder.tokens;
                 self.fates.insert(id, Fate::OverBudget);
-                Some((reminder, tokens))
+                self.told.say(&reminder.text);
+                Some((Packed::Message(reminder), tokens))
             }
             Err(fate) => {
                 self.fates.entry(id).or_insert(fate);
@@ -235,6 +333,9 @@ impl Assembling<'_> {
         if self.fates.contains_key(&id) || self.said.iter().any(|other| same(other, &said)) {
             return Err(Fate::Duplicate);
         }
+        if said.len() >= TOLD_WORDS_MIN && self.told.has(&one_line(&message.text)) {
+            return Err(Fate::Duplicate);
+        }
         self.said.push(said);
         let (text, excerpt) = excerpt(&message.text, self.plan.question.tongue, &mut self.late);
         let mut reminder = Reminder {
@@ -243,6 +344,7 @@ impl Assembling<'_> {
             role: message.role,
             name: message.name.clone(),
             said_at: message.created_at,
+            note: self.note(id, &text),
             text,
             excerpt,
             reason: candidate.reason,
@@ -253,6 +355,12 @@ impl Assembling<'_> {
         Ok(reminder)
     }
 
+    /// What holds now, where a message says what is no longer so, or the reply repeats it.
+    fn note(&self, id: MessageId, text: &str) -> Option<String> {
+        let of_turn = |outdated: &&Outdated| outdated.message.turn() == id.turn();
+        known::note(text, self.outdated.iter().filter(of_turn))
+    }
+
     /// Why a turn is not here: it could not be read, or nobody thought that there would be room for it.
     fn not_at_hand(&self, turn: TurnId) -> Fate {
         if self.wanted.contains(&turn) { Fate::Unreadable } else { Fate::OverBudget }
@@ -261,10 +369,14 @@ impl Assembling<'_> {
     /// The tokens of a reminder's line, with room for its line break. Counting costs more than finding: what was counted
     /// for an earlier question is remembered.
     fn tokens(&self, reminder: &Reminder) -> usize {
-        let known = self.counted.get(reminder.message, &reminder.text);
+        let text = match &reminder.note {
+            Some(note) => Cow::Owned(format!("{}{note}", reminder.text)),
+            None => Cow::Borrowed(&*reminder.text),
+        };
+        let known = self.counted.get(reminder.message, &text);
         known.unwrap_or_else(|| {
             let tokens = tokens::count(&line(reminder, &self.plan.zone)) + 1;
-            self.counted.keep(reminder.message, &reminder.text, tokens);
+            self.counted.keep(reminder.message, &text, tokens);
             tokens
         })
     }

@@ -3,9 +3,11 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
+use uuid::Uuid;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::id::MessageId;
+use crate::tokens;
 
 /// Lines that are remembered; about a megabyte. When there are more, all are forgotten: they are soon counted again.
 const LINES_MAX: usize = 32_768;
@@ -18,6 +20,16 @@ impl Counted {
     /// The tokens of a line, if they were counted.
     pub(crate) fn get(&self, message: MessageId, text: &str) -> Option<usize> {
         self.lock().get(&(message, xxh3_64(text.as_bytes()))).map(|tokens| *tokens as usize)
+    }
+
+    /// The tokens of a line that is no message's.
+    pub(crate) fn line(&self, line: &str) -> usize {
+        let nobody = MessageId::from_uuid(Uuid::nil());
+        self.get(nobody, line).unwrap_or_else(|| {
+            let tokens = tokens::count(line);
+            self.keep(nobody, line, tokens);
+            tokens
+        })
     }
 
     /// Remembers the tokens of a line.
@@ -47,6 +59,7 @@ mod tests {
         counted.keep(message, "one", 7);
         assert_eq!(counted.get(message, "one"), Some(7));
         assert_eq!(counted.get(message, "two"), None);
+        assert_eq!((counted.line("one two"), counted.line("one two")), (2, 2));
         for n in 0..LINES_MAX {
             counted.keep(message, &n.to_string(), 1);
         }

@@ -3,27 +3,36 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use tokio::task::JoinHandle;
 use tracing::warn;
 
+use super::asides::{Decided, Looking, Summaries};
 use super::assemble::ReadTurns;
 use super::complete::Running;
 use super::counted::Counted;
-use super::index::cache::{Cache, Shelf};
+use super::episodes::{EpisodeShelf, Shrunk};
+use super::index::cache::{Cache, Marks, Shelf};
 use super::index::kernel::{Bytes, quantise};
 use super::index::{Change, IndexedTurn, ScopeIndex};
 use super::plan::{Plan, ReadQuestion};
 use super::row::{self, rows_of, texts_of};
 use super::search::{Found, search, signal_table};
 use super::signals::QuestionVectors;
-use super::{Ask, Profile, Recalled, RunningTopic, SignalTable, WeightTable, assemble, vectors};
+use super::{
+    Aside, AsideSource, Ask, Profile, Recalled, RunningTopic, SignalTable, TurnRange, WeightTable, assemble, known,
+    vectors,
+};
 use crate::clock::Clock;
-use crate::id::{SessionId, TurnId};
+use crate::fact::Fact;
+use crate::id::{MessageId, SessionId, TurnId};
+use crate::message::Role;
 use crate::meter::Meters;
 use crate::model::embed::Embedder;
 use crate::scope::Scope;
 use crate::session::Turn;
 use crate::store::{ChangeMark, Changes, RecallCursor, RecallEntry, RecallKept, RecallPage, Store, StoreError};
+use crate::topic::Thresholds;
 
 /// What recall is made of.
 #[derive(Clone)]
@@ -57,6 +66,8 @@ pub struct RecallSettings {
     pub vectors: bool,
     /// Candidates that a turn's trace keeps.
     pub trace_candidates: usize,
+    /// Summaries that are shown because they are about the question; 0 shows none, of the running conversation neither.
+    pub episodes_max: usize,
 }
 
 impl Default for RecallSettings {
@@ -69,6 +80,7 @@ impl Default for RecallSettings {
             profile: None,
             vectors: true,
             trace_candidates: 20,
+            episodes_max: 3,
         }
     }
 }
@@ -85,7 +97,7 @@ pub enum RecallError {
 }
 
 /// Up to when a shelf knows its scope, held while that changes.
-type Marked = tokio::sync::OwnedMutexGuard<Option<ChangeMark>>;
+type Marked = tokio::sync::OwnedMutexGuard<Marks>;
 
 /// Entries read in one page.
 const PAGE: usize = 2_000;
@@ -94,17 +106,18 @@ const RANKED: usize = 64;
 
 /// Finds what matters.
 pub struct Recall {
-    parts: RecallParts,
-    settings: RecallSettings,
+    pub(super) parts: RecallParts,
+    pub(super) settings: RecallSettings,
     cache: Cache,
     counted: Counted,
+    shrunk: Shrunk,
 }
 
 impl Recall {
     /// Puts the parts together.
     pub fn new(parts: RecallParts, settings: RecallSettings) -> Self {
         let cache = Cache::new(settings.index_bytes_max, parts.embedder.dimensions());
-        Self { parts, settings, cache, counted: Counted::default() }
+        Self { parts, settings, cache, counted: Counted::default(), shrunk: Shrunk::default() }
     }
 
     /// Finds what was said about a question and packs it.
@@ -112,12 +125,47 @@ impl Recall {
         let shelf = self.caught_up(scope).await?;
         let plan = self.plan(scope, &shelf, ask).await?;
         let vectors = self.vectors_of(&plan).await;
+        let looking = self.looking(ask, &plan, &vectors);
+        let known = self.parts.store.facts().facts_known(scope, plan.now).await?;
+        let mut asides = self.asides(&shelf, &looking, &known.facts);
+        if known.some_outdated {
+            self.note_outdated(scope, plan.now, &mut asides).await?;
+        }
+        let looking = Looking { some_outdated: known.some_outdated, ..looking };
         for _ in 1..SEARCHES_MAX {
-            if let Some(recalled) = self.search(scope, &shelf, ask, &plan, &vectors, false).await? {
+            if let Some(recalled) = self.search(scope, &shelf, &looking, &asides, false).await? {
                 return Ok(recalled);
             }
         }
-        Ok(self.search(scope, &shelf, ask, &plan, &vectors, true).await?.unwrap_or_default())
+        Ok(self.search(scope, &shelf, &looking, &asides, true).await?.unwrap_or_default())
+    }
+
+    fn looking<'a>(&self, ask: &'a Ask, plan: &'a Plan, vectors: &'a QuestionVectors) -> Looking<'a> {
+        let embedder = &self.parts.embedder;
+        let thresholds = Thresholds::of(embedder.id(), embedder.near());
+        let episodes_max = self.settings.episodes_max;
+        Looking { ask, plan, vectors, thresholds, episodes_max, some_outdated: false }
+    }
+
+    /// What may be laid before the model beside messages: what is known, what was handed in, and summaries.
+    fn asides(&self, shelf: &Shelf, looking: &Looking<'_>, facts: &[Fact]) -> Vec<Decided> {
+        let summaries = shelf.read_episodes(|episodes| Summaries::look(episodes, looking));
+        let Plan { plain_text, question, zone, .. } = looking.plan;
+        let known = known::told(facts, plain_text, question.tongue, zone).into_iter();
+        let given = known.chain(looking.ask.asides.iter().cloned()).map(|aside| (aside, None));
+        given.chain(summaries.into_asides(&self.shrunk)).collect()
+    }
+
+    /// Summaries that tell what is no longer so say what holds instead.
+    async fn note_outdated(&self, scope: &Scope, now: Timestamp, asides: &mut [Decided]) -> Result<(), RecallError> {
+        for (aside, _) in asides.iter_mut().filter(|(_, fate)| fate.is_none()) {
+            let AsideSource::Episode { session, from, to, .. } = aside.source else { continue };
+            let outdated = self.parts.store.facts().outdated_between(scope, session, from, to, now).await?;
+            if let Some(note) = known::note(&aside.text, outdated.iter()) {
+                aside.text = format!("{} {note}", aside.text);
+            }
+        }
+        Ok(())
     }
 
     /// Searches, reads what was found, and packs it. `None` when the index lost or moved messages while they were read,
@@ -126,11 +174,11 @@ impl Recall {
         &self,
         scope: &Scope,
         shelf: &Shelf,
-        ask: &Ask,
-        plan: &Plan,
-        vectors: &QuestionVectors,
+        looking: &Looking<'_>,
+        asides: &[Decided],
         whatever_happens: bool,
     ) -> Result<Option<Recalled>, RecallError> {
+        let Looking { ask, plan, vectors, .. } = *looking;
         let ranked_max = if ask.ranked_max == 0 { RANKED } else { ask.ranked_max };
         let weights = self.parts.weights.of(plan.profile, vectors.plain.is_some());
         let near = self.parts.embedder.near();
@@ -139,7 +187,7 @@ impl Recall {
             let found = search(index, &asked, weights, plan.within, ranked_max, near);
             (asked, found, index.instance())
         });
-        let read = self.turns_of(scope, shelf, &found, ask).await?;
+        let read = self.turns_of(scope, shelf, &found, looking).await?;
         Ok(shelf.read(|index| {
             // The numbers of messages and words are those of the index that was searched.
             let same = index.instance() == instance;
@@ -148,8 +196,20 @@ impl Recall {
                 return None;
             }
             let asked = if same { asked } else { plan.asked(index, vectors) };
-            Some(assemble::assemble(index, ask, plan, &asked, found, &read, &self.counted))
+            Some(assemble::assemble(index, ask, plan, &asked, found, &read, asides, &self.counted))
         }))
+    }
+
+    /// What is told of a conversation before the turn from which on it is shown, oldest first.
+    pub async fn told_of(
+        self: &Arc<Self>,
+        scope: &Scope,
+        session: SessionId,
+        shown_from: Option<u64>,
+    ) -> Result<Vec<Aside>, RecallError> {
+        let shelf = self.caught_up(scope).await?;
+        let shown = shown_from.map(|first| TurnRange { session, first, last: u64::MAX });
+        Ok(shelf.read_episodes(|episodes| Summaries::of_session(episodes, session, shown)).in_order(&self.shrunk))
     }
 
     /// Every signal of every message for a question.
@@ -199,31 +259,32 @@ impl Recall {
     /// The scope's index, true to the store as of now.
     async fn caught_up(self: &Arc<Self>, scope: &Scope) -> Result<Arc<Shelf>, RecallError> {
         let shelf = self.cache.shelf(scope);
-        let mut mark = Arc::clone(&shelf.catching_up).lock_owned().await;
+        let mut marks = Arc::clone(&shelf.catching_up).lock_owned().await;
         for _ in 0..LOADS_MAX {
             let embedder = self.parts.embedder.id().as_str();
-            match self.parts.store.recall_changes(scope, *mark, embedder).await? {
+            match self.parts.store.recall_changes(scope, marks.turns, embedder).await? {
                 Changes::None(now) => {
-                    *mark = Some(now);
+                    marks.turns = Some(now);
                     break;
                 }
                 Changes::Turns { mark: now, entries, gone } => {
                     let put = entries.into_iter().map(|entry| Change::Put(self.indexed(entry)));
                     let changes = put.chain(gone.into_iter().map(Change::Gone)).collect();
                     shelf.write(|index| index.apply(changes));
-                    *mark = Some(now);
+                    marks.turns = Some(now);
                     self.note_size(scope, &shelf);
                     break;
                 }
                 Changes::Reload { mark: now } => {
                     let (desk, scope, shelf) = (Arc::clone(self), scope.clone(), Arc::clone(&shelf));
                     // A load that outlasts its request goes on for the next one.
-                    let load = tokio::spawn(async move { desk.fill(&scope, &shelf, now, mark).await });
-                    mark = load.await.map_err(|_| RecallError::Interrupted)??;
+                    let load = tokio::spawn(async move { desk.fill(&scope, &shelf, now, marks).await });
+                    marks = load.await.map_err(|_| RecallError::Interrupted)??;
                 }
             }
         }
-        drop(mark);
+        self.follow_episodes(scope, &shelf, &mut marks.episodes).await?;
+        drop(marks);
         Ok(shelf)
     }
 
@@ -233,23 +294,25 @@ impl Recall {
         scope: &Scope,
         shelf: &Shelf,
         now: ChangeMark,
-        mut mark: Marked,
+        mut marks: Marked,
     ) -> Result<Marked, RecallError> {
-        let index = self.load(scope).await?;
+        self.follow_episodes(scope, shelf, &mut marks.episodes).await?;
+        let bytes_max = self.settings.index_bytes_max.saturating_sub(shelf.read_episodes(EpisodeShelf::bytes));
+        let index = self.load(scope, bytes_max).await?;
         shelf.write(|held| *held = index);
-        *mark = Some(now);
+        marks.turns = Some(now);
         self.note_size(scope, shelf);
-        Ok(mark)
+        Ok(marks)
     }
 
-    fn note_size(&self, scope: &Scope, shelf: &Shelf) {
-        for gone in self.cache.note(scope, shelf.read(ScopeIndex::bytes)) {
+    pub(super) fn note_size(&self, scope: &Scope, shelf: &Shelf) {
+        for gone in self.cache.note(scope, shelf.bytes()) {
             self.parts.store.unwatch(&gone);
         }
     }
 
-    /// Reads a whole scope. One that is larger than all memory for indexes keeps its newest turns.
-    async fn load(&self, scope: &Scope) -> Result<ScopeIndex, RecallError> {
+    /// Reads a whole scope. One that is larger than the memory for indexes keeps its newest turns, beside its summaries.
+    async fn load(&self, scope: &Scope, bytes_max: usize) -> Result<ScopeIndex, RecallError> {
         let mut index = ScopeIndex::new(self.parts.embedder.dimensions());
         let mut page = Some(self.read_page(scope, None));
         while let Some(read) = page {
@@ -260,7 +323,7 @@ impl Recall {
             index.apply(read.entries.into_iter().map(|entry| Change::Put(self.indexed(entry))).collect());
         }
         index.shrink();
-        while index.bytes() > self.settings.index_bytes_max && index.forget_oldest() {}
+        while index.bytes() > bytes_max && index.forget_oldest() {}
         Ok(index)
     }
 
@@ -387,12 +450,25 @@ impl Recall {
         scope: &Scope,
         shelf: &Shelf,
         found: &[Found],
-        ask: &Ask,
+        looking: &Looking<'_>,
     ) -> Result<ReadTurns, RecallError> {
-        let wanted = shelf.read(|index| assemble::turns_wanted(index, found, ask));
+        let wanted = shelf.read(|index| assemble::turns_wanted(index, found, looking.ask));
         let turns = self.parts.store.turns_by_id(scope, &wanted).await?;
-        Ok(ReadTurns { wanted, turns })
+        let outdated = match looking.some_outdated {
+            true => self.parts.store.facts().outdated(scope, &said_by_users(&turns), looking.plan.now).await?,
+            false => Vec::new(),
+        };
+        Ok(ReadTurns { wanted, turns, outdated })
     }
+}
+
+/// The messages that may state something about the user.
+fn said_by_users(turns: &[Turn]) -> Vec<MessageId> {
+    let users = |turn: &Turn| {
+        let said = turn.identified().filter(|(_, message)| message.role == Role::User);
+        said.map(|(id, _)| id).collect::<Vec<_>>()
+    };
+    turns.iter().flat_map(users).collect()
 }
 
 /// The newest messages among which those of a running topic are looked for.
@@ -402,4 +478,4 @@ const RUNNING_TURNS: usize = 16;
 /// How often a scope is searched that changes while what was found is read.
 const SEARCHES_MAX: usize = 3;
 /// A scope that changes faster than it is loaded is answered as of its last load.
-const LOADS_MAX: usize = 3;
+pub(super) const LOADS_MAX: usize = 3;

@@ -2,19 +2,25 @@
 //!
 //! No language model is asked. A scope's messages lie in memory as words, marks and vectors (`index`); a question is
 //! read (`question`, `complete`), every message gets a score from many cheap signals (`signals`, `weights`, `search`),
-//! the best are fetched and packed into a budget of tokens (`pack`), and written out as data (`render`).
+//! the best are fetched and packed into a budget of tokens (`pack`), and written out as data (`render`). Beside messages
+//! stand summaries (`episodes`) and whatever else is handed in, in layers (`layer`).
 //!
-//! Reading order: the nouns here, `row` (what is kept of a message), `index`, `question`, `signals`, `search`,
-//! `pack`, `render`, and `desk`, which puts them together. `topics` finds the topic that a message belongs to.
+//! Reading order: the nouns here, `row` (what is kept of a message), `index`, `question`, `signals`, `search`, `layer`,
+//! `episodes`, `asides`, `pack`, `assemble`, `render`, and `desk`, which puts them together. `topics` finds the topic that
+//! a message belongs to.
 //!
 //! **Invariant:** recall reads; it never writes. The same store, clock and question give the same answer.
 
+mod asides;
 mod assemble;
 mod complete;
 mod counted;
 mod desk;
+mod episodes;
 mod excerpt;
 mod index;
+mod known;
+mod layer;
 mod marks;
 mod pack;
 mod plan;
@@ -25,6 +31,7 @@ mod search;
 pub mod signals;
 mod stance;
 mod text;
+mod told;
 mod topics;
 mod vectors;
 mod weights;
@@ -32,6 +39,7 @@ mod weights;
 pub(crate) use render::recent_conversation;
 
 pub use desk::{Recall, RecallError, RecallParts, RecallSettings};
+pub use layer::{Aside, AsideSource, Considered, Layer, LayerBounds};
 pub use topics::{PlacedQuestion, RunningTopic, TopicDesk, TopicShelf};
 pub use weights::{Profile, WeightTable, Weights, WeightsError};
 
@@ -87,8 +95,25 @@ pub struct Ask {
     pub profile: Option<Profile>,
     /// Turns the model is shown anyway: they are found, but not repeated.
     pub shown: Vec<TurnId>,
+    /// The same as stretches of conversations: summaries of such turns are not repeated either.
+    pub shown_ranges: Vec<TurnRange>,
+    /// Turns that are being taken back: a summary that tells of any of them is not shown.
+    pub taken_back: Vec<TurnRange>,
+    /// What is to be laid before the model beside what is found, in its layers.
+    pub asides: Vec<Aside>,
     /// Most messages that are ranked; 0 is as many as can be packed.
     pub ranked_max: usize,
+}
+
+/// Turns of a conversation that follow each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TurnRange {
+    /// The conversation.
+    pub session: SessionId,
+    /// The number of the first.
+    pub first: u64,
+    /// The number of the last.
+    pub last: u64,
 }
 
 /// A message that was found.
@@ -104,7 +129,7 @@ pub struct Ranked {
     pub fate: Fate,
 }
 
-/// What became of a message that was found.
+/// What became of a message or a summary that was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
     /// It is in the context.
@@ -115,6 +140,8 @@ pub enum Fate {
     Unrelated,
     /// It says what another one says.
     Duplicate,
+    /// Others are nearer to the question, and there are enough of them.
+    Surplus,
     /// There was no room for it.
     OverBudget,
     /// Its text could not be read.
@@ -129,6 +156,7 @@ impl Fate {
             Self::Shown => "shown anyway",
             Self::Unrelated => "unrelated",
             Self::Duplicate => "duplicate",
+            Self::Surplus => "not among the best",
             Self::OverBudget => "over budget",
             Self::Unreadable => "unreadable",
         }
@@ -152,6 +180,8 @@ pub struct Reminder {
     pub text: String,
     /// Whether that is only a part of the message.
     pub excerpt: bool,
+    /// What holds now, where it says what is no longer so.
+    pub note: Option<String>,
     /// Why it is there.
     pub reason: Reason,
     /// Its tokens, as rendered.
@@ -189,6 +219,8 @@ pub struct Recalled {
     pub ranked: Vec<Ranked>,
     /// What was packed, in the order in which it is rendered.
     pub reminders: Vec<Reminder>,
+    /// What was considered beside messages, layer by layer.
+    pub asides: Vec<Considered>,
     /// The context as text; empty for nothing.
     pub text: String,
     /// Its tokens.
@@ -204,11 +236,27 @@ pub struct Recalled {
 }
 
 impl Recalled {
+    /// Nothing but a line that was known beforehand, if it fits.
+    pub(crate) fn alone(aside: Aside, tokens_max: usize) -> Self {
+        let text = render::alone(&aside);
+        let tokens = crate::tokens::count(&text);
+        if tokens > tokens_max {
+            return Self::default();
+        }
+        Self { asides: vec![Considered { aside, fate: Fate::Kept, tokens }], text, tokens, ..Self::default() }
+    }
+
     /// There was no place for it after all.
     pub(crate) fn leave_out(&mut self) {
         self.reminders.clear();
+        self.asides.iter_mut().filter(|considered| considered.is_kept()).for_each(|left| left.fate = Fate::OverBudget);
         self.text.clear();
         self.tokens = 0;
+    }
+
+    /// How many things were packed.
+    pub fn items(&self) -> usize {
+        self.reminders.len() + self.asides.iter().filter(|considered| considered.is_kept()).count()
     }
 }
 

@@ -20,6 +20,8 @@ pub(crate) struct Plan {
     pub(crate) profile: Profile,
     pub(crate) within: Within,
     pub(crate) zone: TimeZone,
+    /// When it is asked.
+    pub(crate) now: Timestamp,
     /// What is embedded, with names and without.
     pub(crate) full_text: String,
     pub(crate) plain_text: String,
@@ -33,6 +35,7 @@ pub(crate) struct Plan {
 pub(crate) struct ReadQuestion {
     pub(crate) question: Question,
     zone: TimeZone,
+    now: Timestamp,
     participants: Vec<(u16, String)>,
 }
 
@@ -41,16 +44,17 @@ impl ReadQuestion {
         let zone = ask.zone.clone().unwrap_or(TimeZone::UTC);
         let speaks = (1..index.speakers.len() as u16).filter(|at| index.spoken[*at as usize] > 0);
         let names: Vec<String> = speaks.clone().map(|at| index.speakers[at as usize].clone()).collect();
+        let now = ask.asked_at.unwrap_or(now);
         let reading = Reading {
             participants: &names,
-            now: ask.asked_at.unwrap_or(now),
+            now,
             zone: zone.clone(),
             tongue_otherwise: Tongue::English,
             from: ask.from,
             to: ask.to,
         };
         let question = read(&ask.question, &reading);
-        Self { question, zone, participants: speaks.zip(names).collect() }
+        Self { question, zone, now, participants: speaks.zip(names).collect() }
     }
 }
 
@@ -62,13 +66,13 @@ impl Plan {
         running: &Running,
         profile: Option<Profile>,
     ) -> Self {
-        let ReadQuestion { question, zone, participants } = read;
+        let ReadQuestion { question, zone, now, participants } = read;
         let profile = ask.profile.or(profile).unwrap_or_else(|| told_by_roles(index));
         let added = complete(&question, running, |word| rarity(index, word, question.tongue));
         let within =
             Within { from: ask.from.map(Timestamp::as_microsecond), to: ask.to.map(Timestamp::as_microsecond) };
         let (full_text, plain_text, words_text) = texts(&question, &added, profile);
-        Self { question, added, profile, within, zone, full_text, plain_text, words_text, participants }
+        Self { question, added, profile, within, zone, now, full_text, plain_text, words_text, participants }
     }
 
     /// The question in the words of the scope.

@@ -12,8 +12,8 @@ use crate::session::Turn;
 use crate::store::{KeptTopic, Page, PageRequest, TopicPatch, WhichTopics};
 use crate::topic::{Feedback, TITLE_CHARS_MAX, Topic, TopicStats, priority};
 
-/// Messages of a topic that its context repeats.
-const RECENT_MESSAGES: usize = 4;
+/// Messages of a topic that its context repeats: those that its summary does not tell, and never fewer or more than this.
+const RECENT_MESSAGES: std::ops::RangeInclusive<usize> = 4..=24;
 /// Most tags of a topic, and their length in characters.
 const TAGS_MAX: usize = 20;
 const TAG_CHARS_MAX: usize = 40;
@@ -113,14 +113,15 @@ impl Memory {
         }
     }
 
-    /// What the model would be told about a topic: its summary and its last messages.
+    /// What the model would be told about a topic: its summary, and the messages that it does not tell.
     pub async fn topic_context(&self, scope: &Scope, id: TopicId) -> Result<TopicContext, ReviewError> {
-        let topic = self.topic(scope, id).await?.kept.topic;
-        let turns = self.parts.store.topics().last_topic_turns(scope, id, RECENT_MESSAGES).await;
+        let KeptTopic { topic, untold, .. } = self.topic(scope, id).await?.kept;
+        let recent_max = (untold as usize).clamp(*RECENT_MESSAGES.start(), *RECENT_MESSAGES.end());
+        let turns = self.parts.store.topics().last_topic_turns(scope, id, recent_max).await;
         let turns = self.told(scope, None, "read_topic", turns)?.ok_or(ReviewError::UnknownTopic(id))?;
         let spoken = turns.into_iter().flat_map(|turn| turn.messages).filter(Message::is_spoken);
         let mut recent: Vec<Message> = spoken.collect();
-        recent.drain(..recent.len().saturating_sub(RECENT_MESSAGES));
+        recent.drain(..recent.len().saturating_sub(recent_max));
         Ok(TopicContext { topic, recent })
     }
 
@@ -172,7 +173,7 @@ impl Memory {
         query: &str,
         limit: usize,
     ) -> Result<Vec<FoundTopic>, ReviewError> {
-        self.check("query", query, self.settings.query_chars_max)?;
+        self.check("query", query, self.of(scope.tenant()).settings.query_chars_max)?;
         let tagged = WhichTopics { limit, tag: Some(query.trim().to_owned()), ..WhichTopics::default() };
         let tagged = self.topics(scope, tagged).await?.items;
         let mut found: Vec<FoundTopic> =

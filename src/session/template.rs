@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::language;
 use crate::message::{Message, Role};
@@ -23,6 +23,43 @@ pub struct Template {
     assistant: String,
     tool: String,
     line: String,
+}
+
+/// Other words for some of a template's, as a tenant may have them.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[allow(missing_docs, reason = "the fields of a template, which docs/templates.md explains")]
+pub struct TemplatePatch {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub system: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub caller: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub heading: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub assistant: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<String>,
+}
+
+impl TemplatePatch {
+    fn applied_to(&self, template: &Template) -> Template {
+        let or = |patch: &Option<String>, base: &String| patch.as_ref().unwrap_or(base).clone();
+        Template {
+            language: template.language.clone(),
+            system: or(&self.system, &template.system),
+            caller: or(&self.caller, &template.caller),
+            heading: or(&self.heading, &template.heading),
+            user: or(&self.user, &template.user),
+            assistant: or(&self.assistant, &template.assistant),
+            tool: or(&self.tool, &template.tool),
+            line: or(&self.line, &template.line),
+        }
+    }
 }
 
 /// Why a template could not be used.
@@ -139,6 +176,30 @@ impl Templates {
         Ok(templates)
     }
 
+    /// These templates in other words, and perhaps another language. A language that there is no template for yet
+    /// begins as English.
+    pub fn reworded(
+        &self,
+        patches: &BTreeMap<String, TemplatePatch>,
+        language: Option<&str>,
+    ) -> Result<Self, TemplateError> {
+        let mut by_language = self.by_language.clone();
+        for (code, patch) in patches {
+            let base = by_language.get(code).or_else(|| by_language.get("en"));
+            let base = base.expect("English is built in and files can only replace it");
+            let template = Template { language: code.clone(), ..patch.applied_to(base) };
+            by_language.insert(code.clone(), template);
+        }
+        let fixed = match language {
+            None => self.fixed.clone(),
+            Some("auto") => None,
+            Some(code) => Some(code.to_owned()),
+        };
+        let templates = Self { by_language, fixed };
+        templates.check(language.unwrap_or("auto"))?;
+        Ok(templates)
+    }
+
     fn check(&self, wanted: &str) -> Result<(), TemplateError> {
         if wanted == "auto" || self.by_language.contains_key(wanted) {
             return Ok(());
@@ -226,6 +287,18 @@ mod tests {
         std::fs::write(folder.path().join("bad.toml"), "heading = 1").expect("written");
         let error = Templates::load(Some(folder.path()), "auto").expect_err("not valid").to_string();
         assert!(error.contains("bad.toml"), "{error}");
+    }
+
+    #[test]
+    fn a_tenant_may_have_words_of_its_own() {
+        let patch = TemplatePatch { system: Some("You sell tea.".into()), ..TemplatePatch::default() };
+        let patches = BTreeMap::from([("en".to_owned(), patch.clone()), ("fr".to_owned(), patch)]);
+        let templates = Templates::default().reworded(&patches, Some("fr")).expect("known");
+        let french = templates.choose(Some("nl"), "Welke producten heb je daarvoor?");
+        assert_eq!((french.language.as_str(), french.system(None).as_str()), ("fr", "You sell tea."));
+        assert_eq!(templates.by_language["en"].heading, Templates::default().by_language["en"].heading);
+        let unknown = Templates::default().reworded(&BTreeMap::new(), Some("tlh"));
+        assert!(matches!(unknown, Err(TemplateError::Unknown { .. })));
     }
 
     #[test]

@@ -3,9 +3,11 @@
 //! Episodes are written by the effect of a job alone. They outlive the turns they tell when those grow too old, and go with
 //! their session when a person removes it.
 
-use super::recall::Stamp;
+use jiff::Timestamp;
+
+use super::recall::{ChangeMark, Stamp};
 use super::{Page, PageRequest, StoreFuture};
-use crate::episode::{Episode, Leaving, Level};
+use crate::episode::{Episode, Leaving, Level, Meaning};
 use crate::id::{EpisodeId, SessionId};
 use crate::scope::Scope;
 use crate::session::{SessionKind, Turn};
@@ -26,9 +28,64 @@ pub trait Episodes: Send + Sync {
     /// oldest.
     fn tier(&self, scope: &Scope, session: SessionId, wanted: Wanted) -> StoreFuture<'_, Vec<Episode>>;
 
-    /// Removes what can be made again from turns, of one user or of everybody, and asks for it to be made. What tells of
-    /// turns that are gone stays. Answers how many episodes went.
+    /// Removes what can be made again from turns, of one user or of everybody, and asks for it to be made: episodes, and
+    /// what topics tell. What tells of turns that are gone stays. Answers how many episodes went.
     fn make_again(&self, scope: Option<&Scope>) -> StoreFuture<'_, u64>;
+
+    /// What may be recalled: summaries that say something, of which no turn has changed, in the order they were first
+    /// made.
+    fn recallable(&self, scope: &Scope, page: PageRequest) -> StoreFuture<'_, Page<Episode>>;
+
+    /// What became of them since a mark, and begins to watch the scope; [`Store::unwatch`](super::Store::unwatch) ends
+    /// that. Costs next to nothing when nothing changed.
+    fn changed_since(&self, scope: &Scope, since: Option<ChangeMark>) -> StoreFuture<'_, EpisodeChanges>;
+
+    /// Summaries of any scope whose vector is missing or another embedder's, in pages.
+    fn to_embed(&self, embedder: &str, page: PageRequest) -> StoreFuture<'_, Page<DueEpisode>>;
+
+    /// Keeps vectors of summaries that are still as they were.
+    fn keep_vectors(&self, vectors: Vec<(DueEpisode, Meaning)>) -> StoreFuture<'_, ()>;
+
+    /// The embedder that last made the vectors of all summaries.
+    fn embedded_with(&self) -> StoreFuture<'_, Option<String>>;
+
+    /// Notes that all summaries have vectors of this embedder.
+    fn note_embedded_with(&self, embedder: &str) -> StoreFuture<'_, ()>;
+}
+
+/// What became of a scope's summaries since a mark.
+#[derive(Debug, Clone, PartialEq)]
+pub enum EpisodeChanges {
+    /// Nothing.
+    None(ChangeMark),
+    /// These were touched. They are told as they are now, so that applying them twice is harmless.
+    Some {
+        /// The moment this is as of.
+        mark: ChangeMark,
+        /// Those that may be recalled.
+        told: Vec<Episode>,
+        /// Those that may not be recalled any more, or never could.
+        gone: Vec<EpisodeId>,
+    },
+    /// Too much, or nobody watched: all are to be read again, after this answer.
+    Reload {
+        /// The moment to ask from next time.
+        mark: ChangeMark,
+    },
+}
+
+/// A summary that lacks its vector.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DueEpisode {
+    /// Whose it is.
+    pub scope: Scope,
+    /// Its name.
+    pub id: EpisodeId,
+    /// Which making of it this is.
+    pub version: u32,
+    /// What it says.
+    pub summary: String,
+    pub(super) key: i64,
 }
 
 /// How much of a session's progress is read at once.
@@ -49,6 +106,10 @@ pub struct Progress {
     pub consolidated: u64,
     /// The number of the first turn after it that is there, shown or not.
     pub begins: u64,
+    /// When something was last said.
+    pub last_said: Timestamp,
+    /// Bytes of the text of those turns.
+    pub leaving_bytes: u64,
     /// Shown turns after it, oldest first; ephemeral sessions weigh them in messages.
     pub leaving: Vec<Leaving>,
     /// The last stretch.
@@ -71,7 +132,7 @@ pub struct Wanted {
     /// Those that begin after this turn.
     pub after: u64,
     /// Those that were said in this hour, by when it began; `None` is any.
-    pub hour: Option<jiff::Timestamp>,
+    pub hour: Option<Timestamp>,
     /// Most of them.
     pub limit: usize,
 }

@@ -9,6 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::sync::Notify;
 
 use super::episode::Consolidation;
+use super::topics::TopicTold;
 use super::{Page, PageRequest, StoreFuture};
 use crate::id::{JobId, SessionId};
 use crate::job::{Job, JobKind};
@@ -45,6 +46,9 @@ pub trait Jobs: Send + Sync {
     /// Brings dead jobs of a user back, all or one, and lets those that wait for their next try run now. Answers how many.
     fn retry(&self, scope: &Scope, job: Option<JobId>) -> StoreFuture<'_, u64>;
 
+    /// Lets jobs run now that wait for nothing but a conversation to rest. Answers how many.
+    fn hurry(&self) -> StoreFuture<'_, u64>;
+
     /// Told whenever a job was asked for. A hint: who misses it finds the job by looking.
     fn news(&self) -> Arc<Notify>;
 }
@@ -65,8 +69,12 @@ pub struct Claim {
 pub enum Effect {
     /// There was nothing to do.
     Nothing,
+    /// It is too early: the job waits until then, as if it had not been claimed.
+    Later(Timestamp),
     /// Turns became episodes.
     Consolidate(Box<Consolidation>),
+    /// A topic was told on.
+    TellTopic(Box<TopicTold>),
 }
 
 /// What became of a job.
@@ -76,6 +84,8 @@ pub enum Finished {
     Done,
     /// The effect is applied and there is more to do: the job waits again.
     Again,
+    /// It waits until it may be done.
+    Later,
     /// What the effect was made from has changed: nothing is applied, the job waits again.
     Changed,
     /// Somebody else has it, or its session went: nothing is applied.

@@ -11,25 +11,34 @@ pub mod archive;
 mod check;
 pub mod conformance;
 mod episode;
+mod facts;
 mod job;
+mod ledger;
 mod page;
 mod recall;
 pub mod sqlite;
+mod tenants;
 mod topics;
 mod waiting;
 
 pub use archive::Archive;
-pub use episode::{Consolidation, Episodes, Limits, Progress, ReadRange, Stretch, Wanted};
+pub use episode::{Consolidation, DueEpisode, EpisodeChanges, Episodes, Limits, Progress, ReadRange, Stretch, Wanted};
+pub use facts::{
+    Cause, DueFacts, FACTS_MAX, FactCounts, FactEvent, FactHistory, Facts, Known, Learned, Outdated, QUOTES_LAST,
+    STATEMENTS_MAX, Understood, Undo, Undone, WhichFacts,
+};
 pub use job::{Claim, Effect, Finished, JobCounts, Jobs};
+pub use ledger::{DaySpent, Ledger, UNUSED_ANSWERS_MAX, UnusedAnswer};
 pub use page::{Page, PageRequest};
 pub use recall::{
     ChangeMark, Changes, DerivedRow, DueTurn, RecallCursor, RecallEntry, RecallKept, RecallPage, Stamp,
     TRACE_BYTES_MAX, Todo,
 };
 pub use sqlite::{Inspection, Sqlite};
+pub use tenants::{Erased, KEYS_MAX, Register, TENANTS_MAX, Tenants};
 pub use topics::{
     DerivedTopic, KeptTopic, Moment, PlacedTurn, SketchedTopic, TOPICS_PLACED_MAX, TopicMerge, TopicOutline,
-    TopicPatch, Topics, WhichTopics,
+    TopicPatch, TopicTold, Topics, Untold, UntoldTurn, WhichTopics,
 };
 pub use waiting::{Waiting, WaitingBounds};
 
@@ -174,6 +183,14 @@ pub trait Store: Send + Sync + 'static {
 
     /// Where topics are kept.
     fn topics(&self) -> &dyn Topics;
+
+    /// Tenants and the keys that open the doors.
+    fn tenants(&self) -> &dyn Tenants;
+    /// Where facts are kept.
+    fn facts(&self) -> &dyn Facts;
+
+    /// What the memory model costs, and its answers that could not be used.
+    fn ledger(&self) -> &dyn Ledger;
 
     /// Counts what a user has.
     fn stats(&self, scope: &Scope) -> StoreFuture<'_, Stats>;

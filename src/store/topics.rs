@@ -72,6 +72,10 @@ pub trait Topics: Send + Sync {
     /// Forgets topics: nothing joins them any more, their turns stay. Answers how many.
     fn forget_topics(&self, scope: &Scope, ids: &[TopicId], at: Timestamp) -> StoreFuture<'_, u64>;
 
+    /// The first of a user's topics of which more was said than its summary tells, with the oldest turns that it does not
+    /// tell.
+    fn topic_to_tell(&self, scope: &Scope, turns_max: usize) -> StoreFuture<'_, Option<Untold>>;
+
     /// Notes what sketches are made with. If that changed, all are to be made anew; answers how many.
     fn topics_made_with(&self, made_with: &str) -> StoreFuture<'_, u64>;
 }
@@ -133,6 +137,56 @@ pub struct KeptTopic {
     pub topic: Topic,
     /// When it was forgotten, if it was.
     pub forgotten_at: Option<Timestamp>,
+    /// How many of its messages its summary does not tell: the last ones.
+    pub untold: u64,
+}
+
+/// What a topic's summary does not tell yet.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Untold {
+    /// Which topic.
+    pub id: TopicId,
+    /// Its summary.
+    pub summary: Option<String>,
+    /// How far that tells: to this turn, by its cursor.
+    pub told: u64,
+    /// When the topic was last used.
+    pub last_used: Timestamp,
+    /// How many messages are not told in all.
+    pub messages: u64,
+    /// The oldest turns that are not, in the order they were stored.
+    pub turns: Vec<UntoldTurn>,
+}
+
+/// A turn that its topic's summary does not tell.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UntoldTurn {
+    /// Its place among the turns of the topic.
+    pub cursor: u64,
+    /// How many messages of the user or the model it has.
+    pub messages: usize,
+    /// What it is like.
+    pub stamp: Stamp,
+    /// The turn; `None` when it is damaged.
+    pub turn: Option<Turn>,
+}
+
+/// A topic that was told on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TopicTold {
+    /// Which.
+    pub id: TopicId,
+    /// How far its summary told: it must still.
+    pub from: u64,
+    /// The turns that it tells now as well: they must be as they were, and no others between them. None are told when
+    /// there turned out to be too few.
+    pub read: Vec<(u64, Stamp)>,
+    /// Its summary now.
+    pub summary: Option<String>,
+    /// What to call it, unless people gave it a name.
+    pub title: Option<String>,
+    /// Who told it.
+    pub told_by: String,
 }
 
 /// What people say about a topic.

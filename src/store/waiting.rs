@@ -11,9 +11,9 @@ use tracing::{info, warn};
 
 use super::check;
 use super::{
-    Archive, ChangeMark, Changes, DerivedRow, DueTurn, Episodes, Expired, Expiry, HistoryMatch, Jobs, Kept, Opened,
-    Page, PageRequest, RecallCursor, RecallPage, Recent, Revised, Stats, Store, StoreError, StoreFuture,
-    TRACE_BYTES_MAX, Todo, Topics, Trail,
+    Archive, ChangeMark, Changes, DerivedRow, DueTurn, Episodes, Expired, Expiry, Facts, HistoryMatch, Jobs, Kept,
+    Ledger, Opened, Page, PageRequest, RecallCursor, RecallPage, Recent, Revised, Stats, Store, StoreError,
+    StoreFuture, TRACE_BYTES_MAX, Tenants, Todo, Topics, Trail,
 };
 use crate::clock::Clock;
 use crate::id::{SessionId, TurnId};
@@ -544,6 +544,18 @@ impl<S: Store> Store for Waiting<S> {
 
     fn topics(&self) -> &dyn Topics {
         self.inner.topics()
+    }
+
+    fn tenants(&self) -> &dyn Tenants {
+        self.inner.tenants()
+    }
+
+    fn facts(&self) -> &dyn Facts {
+        self.inner.facts()
+    }
+
+    fn ledger(&self) -> &dyn Ledger {
+        self.inner.ledger()
     }
 
     fn stats(&self, scope: &Scope) -> StoreFuture<'_, Stats> {

@@ -79,7 +79,7 @@ impl Thresholds {
     }
 
     /// A similarity as the embedder of the numbers would have it: what is near for one is near for the other.
-    pub(super) fn measured(&self, similarity: f32) -> f32 {
+    pub fn measured(&self, similarity: f32) -> f32 {
         FITTED_NEAR + (similarity - self.near) * (1.0 - FITTED_NEAR) / (1.0 - self.near)
     }
 

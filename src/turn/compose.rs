@@ -9,7 +9,7 @@ use super::inject::{block, inject};
 use crate::id::TurnId;
 use crate::memory::{InjectInto, MemorySettings, WindowAs};
 use crate::message::block::MARKS_TOKENS_MAX;
-use crate::recall::Recalled;
+use crate::recall::{Recalled, TurnRange};
 use crate::session::{DoesNotFit, Fitted, Template, Turn, fit, window};
 use crate::tokens;
 
@@ -20,6 +20,8 @@ pub(super) struct Composed {
     pub(super) messages_in_context: usize,
     /// The turns that are in it as a whole: they need not be recalled.
     pub(super) shown: Vec<TurnId>,
+    /// The same as a stretch of the conversation.
+    pub(super) shown_ranges: Vec<TurnRange>,
     /// Tokens that what is recalled may take.
     pub(super) recall_tokens_max: usize,
 }
@@ -53,6 +55,12 @@ pub(super) fn shown_whole(fitted: &Fitted<'_>, turns: &[Turn]) -> Vec<TurnId> {
     turns.iter().filter(is_shown).map(|turn| turn.id).collect()
 }
 
+/// From the first of these turns to the end of the conversation: a window loses its oldest first.
+pub(super) fn shown_to_the_end(shown: &[TurnId], turns: &[Turn]) -> Vec<TurnRange> {
+    let first = turns.iter().filter(|turn| shown.contains(&turn.id)).min_by_key(|turn| turn.number);
+    first.map(|turn| TurnRange { session: turn.session, first: turn.number, last: u64::MAX }).into_iter().collect()
+}
+
 /// Composes the prompt for a question from the turns before it.
 pub(super) fn compose(
     template: &Template,
@@ -80,7 +88,8 @@ pub(super) fn compose(
     let mut messages = vec![json!({"role": "system", "content": system})];
     messages.extend(earlier);
     messages.push(json!({"role": "user", "content": query}));
-    Ok(Composed { messages, messages_in_context, shown, recall_tokens_max })
+    let shown_ranges = shown_to_the_end(&shown, turns);
+    Ok(Composed { messages, messages_in_context, shown, shown_ranges, recall_tokens_max })
 }
 
 #[cfg(test)]
@@ -93,10 +102,13 @@ mod tests {
 
     fn turn(number: u64, question: &str, answer: &str) -> Turn {
         let ids = CountedIds::default();
+        let session = ids.session();
+        // Each turn has an id of its own, in the order of their numbers.
+        let id = (1..number).fold(ids.turn(Timestamp::UNIX_EPOCH), |_, _| ids.turn(Timestamp::UNIX_EPOCH));
         let said = |role, text: &str| Message::new(role, text, Timestamp::UNIX_EPOCH);
         Turn {
-            id: ids.turn(Timestamp::UNIX_EPOCH),
-            session: ids.session(),
+            id,
+            session,
             number,
             status: TurnStatus::Complete,
             messages: vec![said(Role::User, question), said(Role::Assistant, answer)],
@@ -142,6 +154,8 @@ mod tests {
         assert_eq!(contents(&composed)[1..], ["a1", "q2", "a2", "now?"]);
         assert_eq!(composed.messages_in_context, 3);
         assert_eq!(composed.shown, [turns[1].id], "half a turn may be recalled");
+        let range = TurnRange { session: turns[1].session, first: 2, last: u64::MAX };
+        assert_eq!(composed.shown_ranges, [range]);
     }
 
     /// C7: with the window full, what is recalled has only the room that is left.

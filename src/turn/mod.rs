@@ -1,13 +1,14 @@
 //! What happens in a chat request, top to bottom.
 //!
 //! Reading order: [`Memory::take_turn`] (checks, then hands the work to a task of its own), `run` (the
-//! path of a turn), `remind` (what is recalled for it, in time or not at all), `compose` (what the model is shown),
+//! path of a turn), `clarify` (what it answers, and what its answer asks), `remind` (what is recalled for it, in time or not at all), `compose` (what the model is shown),
 //! `inject` (how memory is laid before it), `trace` (why it was that); `proxy` is the same for requests in OpenAI's
 //! format.
 //!
 //! **Invariant:** no future that touches the store lives in a task a client can cancel. A client that
 //! leaves costs its answer, never half a turn.
 
+mod clarify;
 mod compose;
 pub mod inject;
 pub mod proxy;
@@ -22,6 +23,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 
+use crate::clarify::Chosen;
 use crate::id::{SessionId, TurnId};
 use crate::memory::Memory;
 use crate::model::ModelError;
@@ -29,6 +31,7 @@ use crate::recall::Reminder;
 use crate::scope::Scope;
 use crate::session::{DoesNotFit, Intent, SessionSeed, TextError, check_text};
 use crate::store::StoreError;
+use crate::tenant::OverLimit;
 
 /// Most events of a turn that wait for a slow reader before the model is made to wait.
 const EVENTS_MAX: usize = 64;
@@ -74,7 +77,7 @@ pub enum TurnEvent {
 /// How much of what is remembered the model was shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Shown {
-    /// Remembered messages: the end of the conversation, and what was recalled.
+    /// Remembered messages and summaries: the end of the conversation, and what was recalled.
     pub items: usize,
     /// Tokens of what was recalled.
     pub tokens: usize,
@@ -97,6 +100,8 @@ pub struct Answer {
     pub messages_in_context: usize,
     /// How the question was read.
     pub intent: Intent,
+    /// What the question chose, if it answered a clarification.
+    pub clarification: Option<Chosen>,
     /// Whether everything went as it should.
     pub health: Health,
     /// What the model was reminded of, oldest first.
@@ -152,6 +157,9 @@ pub enum TurnError {
     /// Nothing more can be stored, not even for later.
     #[error("the turn cannot be stored")]
     Store(#[from] StoreError),
+    /// The tenant has had enough.
+    #[error(transparent)]
+    OverLimit(#[from] OverLimit),
     /// The same key came with another question.
     #[error("this Idempotency-Key was used for another question")]
     KeyReused,
@@ -188,14 +196,15 @@ impl Memory {
     /// Must be called within a Tokio runtime: the turn runs in a task of its own, so that it ends
     /// properly even when the caller does not wait for it.
     pub fn take_turn(&self, scope: &Scope, request: TurnRequest) -> Result<RunningTurn, TurnError> {
-        check_text(&request.query, self.settings.query_chars_max)?;
+        let memory = self.of(scope.tenant());
+        check_text(&request.query, memory.settings.query_chars_max)?;
         if let Some(role) = &request.role {
             check_text(role, ROLE_CHARS_MAX).map_err(TurnError::Role)?;
         }
         let session = request.session.unwrap_or_else(|| self.parts.ids.session());
         let turn = self.parts.ids.turn(self.parts.clock.now());
         let (sender, events) = mpsc::channel(EVENTS_MAX);
-        let run = run::Run { memory: self.clone(), scope: scope.clone(), session, turn, events: sender };
+        let run = run::Run { memory, scope: scope.clone(), session, turn, events: sender };
         tokio::spawn(run.go(request));
         Ok(RunningTurn { session, turn, events })
     }

@@ -11,6 +11,7 @@ use tokio::time::timeout;
 use tracing::warn;
 
 use super::Health;
+use crate::clarify::Chosen;
 use crate::id::{MessageId, SessionId};
 use crate::memory::Memory;
 use crate::message::Message;
@@ -30,12 +31,20 @@ pub struct Reminded {
     pub took: Duration,
     /// The topic that the question belongs to; nothing when that is found out later.
     pub topic: Option<InTopic>,
+    /// What the question chose, if it answered a clarification.
+    pub clarification: Option<Chosen>,
 }
 
 impl Reminded {
     /// Nothing was asked of recall.
     pub(super) fn nothing() -> Self {
-        Self { recalled: Recalled::default(), health: Health::Ok, took: Duration::ZERO, topic: None }
+        Self {
+            recalled: Recalled::default(),
+            health: Health::Ok,
+            took: Duration::ZERO,
+            topic: None,
+            clarification: None,
+        }
     }
 }
 
@@ -63,7 +72,7 @@ impl Memory {
         let took = started.elapsed();
         self.count_recall(took);
         let failure = match ended {
-            Ok(Ok(recalled)) => return Reminded { recalled, health: Health::Ok, took, topic },
+            Ok(Ok(recalled)) => return Reminded { recalled, health: Health::Ok, took, topic, clarification: None },
             Ok(Err(error)) => error.to_string(),
             Err(_) => format!("it took longer than {} ms (`recall_timeout`)", patience.as_millis()),
         };
@@ -71,7 +80,7 @@ impl Memory {
         let session = session.map_or_else(|| "-".to_owned(), |id| id.to_string());
         warn!(tenant.id = %scope.tenant(), user.id = %scope.user(), session.id = %session, operation = "recall",
               error = %failure, "A question in session `{session}` goes without reminders: {failure}");
-        Reminded { recalled: Recalled::default(), health: Health::Degraded, took, topic }
+        Reminded { recalled: Recalled::default(), health: Health::Degraded, took, topic, clarification: None }
     }
 
     /// Finds the topic that a question belongs to, and tells recall about it. What fails here is done in the background.
@@ -93,7 +102,7 @@ impl Memory {
 
     /// Recalls what was said about a question, for somebody who wants to know why; it takes the time it takes.
     pub async fn explain(&self, scope: &Scope, ask: Ask) -> Result<Explained, RecallError> {
-        let mut ask = self.in_our_zone(ask);
+        let mut ask = self.of(scope.tenant()).in_our_zone(ask);
         let started = Instant::now();
         self.place(scope, &mut ask).await;
         let recalled = self.recall.recall(scope, &ask).await;

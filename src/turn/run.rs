@@ -7,15 +7,17 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tracing::warn;
 
+use super::clarify::{Answered, noted};
 use super::compose::{Composed, compose};
 use super::{Answer, Health, Reminded, Shown, TurnError, TurnEvent, TurnRequest, notes};
 use crate::id::{SessionId, TurnId};
+use crate::language::Tongue;
 use crate::memory::Memory;
 use crate::message::{Message, Role};
 use crate::model::{Ending, ModelError, Piece, Pieces, Prompt};
 use crate::recall::Ask;
 use crate::scope::Scope;
-use crate::session::{ClosedTurn, InTopic, Intent, OpenTurn, SessionSeed, Turn, TurnStatus, read_intent};
+use crate::session::{ClosedTurn, InTopic, Intent, OpenTurn, Saying, SessionSeed, Turn, TurnStatus, read_intent};
 use crate::store::{Kept, Opened, Recent, StoreError};
 
 /// One turn on its way.
@@ -67,23 +69,34 @@ impl Run {
         let started = Instant::now();
         let (recent, mut health) = self.recent(request.session).await;
         let read_time = started.elapsed();
+        self.memory.tenants.admit_turns(self.scope.tenant(), recent.session.is_none(), 1).await?;
         let (mut composed, language) = self.compose(&request, &recent)?;
-        let reminded = self.remind(&request.query, &mut composed).await;
+        let open = self.memory.clarifications.open(&self.scope, self.session);
+        let answered = open.and_then(|open| Answered::by(open, &request.query));
+        let reminded = self.remind(&request.query, answered.as_ref(), &mut composed).await;
         health = health.and(reminded.health);
         let shown = shown(&composed, &reminded);
         let _ = self.events.send(TurnEvent::Reminded(shown)).await;
-        let intent = read_intent(&request.query);
+        let intent = intent(&request.query, &language, &recent, answered.as_ref());
         let trace = self.memory.trace(&request.query, &reminded);
-        let prompt = Prompt { messages: std::mem::take(&mut composed.messages), stream: request.stream };
+        let prompt = Prompt {
+            messages: std::mem::take(&mut composed.messages),
+            stream: request.stream,
+            model: self.memory.settings.model.clone(),
+        };
+        let prompt_bytes = self.bytes_to_charge(&prompt);
 
         // The question reaches the disk while the model thinks, and before the first byte leaves.
         let ((opened, open_time), asked) =
-            tokio::join!(timed(self.open(request, &intent, &language)), self.ask(prompt));
+            tokio::join!(timed(self.open(request, &intent, answered.as_ref(), &language)), self.ask(prompt));
         let opened = opened.inspect_err(|error| self.fail("open_turn", error))?;
         let heard = match asked {
             Ok(pieces) => self.listen(pieces).await,
             Err(stop) => Heard { text: String::new(), ending: Err(stop) },
         };
+
+        let tokens = heard.ending.as_ref().ok().and_then(|ending| ending.tokens_used);
+        self.memory.tenants.charge(self.scope.tenant(), tokens, prompt_bytes + heard.text.len());
 
         // A failing store costs the mark `ok`, not the answer.
         let (kept, close_time) = timed(self.close(&heard, &composed, trace, reminded.topic)).await;
@@ -96,6 +109,8 @@ impl Run {
         }
         let store_time = read_time + open_time + close_time;
         let ending = heard.ending.map_err(|stop| self.stopped(stop))?;
+        let asks = self.memory.hear(&heard.text);
+        self.memory.settle(&self.scope, self.session, self.turn, asks, answered.as_ref());
         Ok(Answer {
             number: opened.number,
             model: self.model(Some(&ending)),
@@ -103,6 +118,7 @@ impl Run {
             text: heard.text,
             messages_in_context: composed.messages_in_context,
             intent,
+            clarification: reminded.clarification,
             health,
             reminders: reminded.recalled.reminders,
             shown,
@@ -110,16 +126,24 @@ impl Run {
         })
     }
 
+    /// How long the question is as the model gets it; nobody asks where tokens are not counted.
+    fn bytes_to_charge(&self, prompt: &Prompt) -> usize {
+        let counts = self.memory.settings.limits.tokens_per_day != 0;
+        if counts { prompt.messages.iter().map(|message| message.to_string().len()).sum() } else { 0 }
+    }
+
     /// Lays before the model what was said about the question, here or in other conversations.
-    async fn remind(&self, query: &str, composed: &mut Composed) -> Reminded {
+    async fn remind(&self, query: &str, answered: Option<&Answered>, composed: &mut Composed) -> Reminded {
         let ask = Ask {
             question: query.to_owned(),
             session: Some(self.session),
             tokens_max: composed.recall_tokens_max,
             shown: std::mem::take(&mut composed.shown),
+            shown_ranges: std::mem::take(&mut composed.shown_ranges),
             ..Ask::default()
         };
-        let mut reminded = self.memory.remind(&self.scope, ask).await;
+        let chosen = answered.map(|answered| &answered.chosen);
+        let mut reminded = self.memory.remind_of_choice(&self.scope, ask, chosen).await;
         if !composed.lay(&reminded.recalled, self.memory.settings.inject) {
             reminded.recalled.leave_out();
         }
@@ -148,13 +172,19 @@ impl Run {
     fn compose(&self, request: &TurnRequest, recent: &Recent) -> Result<(Composed, String), TurnError> {
         let known = recent.session.as_ref().and_then(|session| session.metadata.get("language")?.as_str());
         let sample = language_sample(&recent.turns, &request.query);
-        let template = self.memory.parts.templates.choose(known, &sample);
+        let template = self.memory.templates.choose(known, &sample);
         let composed =
             compose(template, request.role.as_deref(), &recent.turns, &request.query, &self.memory.settings)?;
         Ok((composed, template.language.clone()))
     }
 
-    async fn open(&self, request: TurnRequest, intent: &Intent, language: &str) -> Result<Opened, StoreError> {
+    async fn open(
+        &self,
+        request: TurnRequest,
+        intent: &Intent,
+        answered: Option<&Answered>,
+        language: &str,
+    ) -> Result<Opened, StoreError> {
         let SessionSeed { mut metadata, ttl, kind } = request.seed;
         metadata.entry("language").or_insert_with(|| language.into());
         let role = request.role.map_or(Value::Null, Value::String);
@@ -163,7 +193,12 @@ impl Run {
             session: self.session,
             seed: SessionSeed { metadata, ttl, kind },
             question: Message::new(Role::User, request.query, self.memory.parts.clock.now()),
-            metadata: notes([("intent", intent.name.into()), ("confidence", intent.confidence.into()), ("role", role)]),
+            metadata: notes([
+                ("intent", intent.name.into()),
+                ("confidence", intent.confidence.into()),
+                ("clarification", json!(answered.map(|answered| noted(&answered.chosen)))),
+                ("role", role),
+            ]),
             asked_at: None,
             place: Default::default(),
         };
@@ -292,8 +327,18 @@ impl Run {
 /// How much the model is shown.
 fn shown(composed: &Composed, reminded: &Reminded) -> Shown {
     let Reminded { recalled, took, .. } = reminded;
-    let items = composed.messages_in_context + recalled.reminders.len();
+    let items = composed.messages_in_context + recalled.items();
     Shown { items, tokens: recalled.tokens, recall_time: *took }
+}
+
+/// What kind of thing was said.
+fn intent(query: &str, language: &str, recent: &Recent, answered: Option<&Answered>) -> Intent {
+    read_intent(&Saying {
+        text: query,
+        tongue: Tongue::from_code(language).unwrap_or_default(),
+        has_history: !recent.turns.is_empty(),
+        answers: answered.map(|answered| answered.chosen.by.confidence()),
+    })
 }
 
 /// Words to tell the language by: the question, and the ones before it, for short follow-ups.

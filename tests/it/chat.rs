@@ -48,6 +48,7 @@ async fn an_answer_has_the_documents_fields() {
             "model",
             "tokens_used",
             "intent_decided_by",
+            "clarification",
             "recalled",
             "recall_tokens",
             "recall_ms",

@@ -15,7 +15,8 @@ use recalld::store::{
     Trail,
 };
 use recalld::store::{
-    Expired, Expiry, Kept, Opened, Page, PageRequest, Recent, Sqlite, Stats, Store, StoreError, StoreFuture, Topics,
+    Expired, Expiry, Facts, Kept, Ledger, Opened, Page, PageRequest, Recent, Sqlite, Stats, Store, StoreError,
+    StoreFuture, Tenants, Topics,
 };
 
 /// SQLite, or whatever error it was told to fail with.
@@ -205,6 +206,18 @@ impl Store for Flaky {
 
     fn topics(&self) -> &dyn Topics {
         self.inner.topics()
+    }
+
+    fn tenants(&self) -> &dyn Tenants {
+        self.inner.tenants()
+    }
+
+    fn facts(&self) -> &dyn Facts {
+        self.inner.facts()
+    }
+
+    fn ledger(&self) -> &dyn Ledger {
+        self.inner.ledger()
     }
 
     fn stats(&self, scope: &Scope) -> StoreFuture<'_, Stats> {

@@ -194,10 +194,15 @@ impl House {
 
     /// All items of a list, page by page.
     pub(crate) async fn pages(&self, path: &str, noun: &str) -> Vec<Value> {
+        self.pages_of("", path, noun).await
+    }
+
+    /// The same, for somebody.
+    pub(crate) async fn pages_of(&self, user: &str, path: &str, noun: &str) -> Vec<Value> {
         let mut items = Vec::new();
         let mut next = String::new();
         loop {
-            let page = self.get(&format!("{path}&after={next}")).send().await.expect(200);
+            let page = self.get(&format!("{path}&after={next}")).user(user).send().await.expect(200);
             items.extend(page[noun].as_array().expect("a list").iter().cloned());
             match page["next"].as_str() {
                 Some(cursor) => next = cursor.to_owned(),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use recalld::config::{Aliases, Passthrough};
-use recalld::turn::proxy::Mode;
+use recalld::mode::Mode;
 use serde_json::json;
 
 use crate::house::{House, SESSION};

@@ -301,6 +301,100 @@ enum Event {
     CleanUp,
 }
 
+/// What happens to one of the two kinds of memory.
+#[derive(Debug, Clone)]
+enum Layered {
+    /// To the clarification of a session.
+    Ask(usize, String),
+    Drop(usize),
+    /// To its turns.
+    Add(usize, String),
+    Delete(usize),
+    CleanUp,
+    /// The store fails from now on, until something happens to it, or is well again.
+    Break(bool),
+}
+
+fn layered() -> impl Strategy<Value = Layered> {
+    let session = || 0..2_usize;
+    prop_oneof![
+        3 => (session(), "[a-z ]{0,20}\\?").prop_map(|(at, question)| Layered::Ask(at, question)),
+        2 => session().prop_map(Layered::Drop),
+        4 => (session(), said()).prop_map(|(at, text)| Layered::Add(at, text)),
+        2 => session().prop_map(Layered::Delete),
+        1 => Just(Layered::CleanUp),
+        1 => any::<bool>().prop_map(Layered::Break),
+    ]
+}
+
+/// B-P9: what happens to clarifications changes nothing that is remembered, and the reverse; not even a broken store is noticed.
+#[test]
+fn b_p9_memory_layer_independence() {
+    for_all(House::open(), vec(layered(), 1..14), async |house, events: Vec<Layered>| {
+        let sessions = [RandomIds.session().to_string(), RandomIds.session().to_string()];
+        let mut open: [Option<String>; 2] = [None, None];
+        let mut turns: [Vec<String>; 2] = [Vec::new(), Vec::new()];
+        let mut broken = false;
+        for event in events {
+            if broken && matches!(event, Layered::Add(..) | Layered::Delete(_) | Layered::CleanUp) {
+                house.flaky.fail(None);
+                broken = false;
+            }
+            match event {
+                Layered::Ask(at, question) => {
+                    let asked = json!({"session_id": sessions[at], "question": question, "options": ["a", "b"]});
+                    house.post("/api/v1/clarifications").json(asked).await.expect(201);
+                    open[at] = Some(question.split_whitespace().collect::<Vec<_>>().join(" "));
+                }
+                Layered::Drop(at) => {
+                    let dropped = house.ask("DELETE", &format!("/api/v1/clarifications/{}", sessions[at])).send().await;
+                    prop_assert_eq!(dropped.status == 200, open[at].take().is_some());
+                }
+                Layered::Add(at, text) => {
+                    let turn = json!({"query": text, "response": "ok"});
+                    if turns[at].is_empty() {
+                        house.post("/api/v1/sessions").json(json!({"id": sessions[at]})).await.expect(201);
+                    }
+                    house.post(&format!("/api/v1/sessions/{}/turns", sessions[at])).json(turn).await.expect(201);
+                    turns[at].push(text);
+                }
+                Layered::Delete(at) => {
+                    let deleted = house.ask("DELETE", &format!("/api/v1/sessions/{}", sessions[at])).send().await;
+                    prop_assert_eq!(deleted.status == 200, !turns[at].is_empty());
+                    turns[at].clear();
+                }
+                Layered::CleanUp => drop(house.post("/api/v1/cleanup").send().await.expect(200)),
+                Layered::Break(on) => {
+                    broken = on;
+                    house.flaky.fail(on.then(|| StoreError::Disk("unplugged".into())));
+                }
+            }
+            both_as_they_should_be(house, &sessions, &open, &turns, broken).await?;
+        }
+        house.flaky.fail(None);
+        Ok(())
+    });
+}
+
+async fn both_as_they_should_be(
+    house: &House,
+    sessions: &[String; 2],
+    open: &[Option<String>; 2],
+    turns: &[Vec<String>; 2],
+    broken: bool,
+) -> TestCaseResult {
+    for at in 0..2 {
+        let held = house.get(&format!("/api/v1/clarifications/{}", sessions[at])).send().await;
+        let question = (held.status == 200).then(|| held.json()["question"].as_str().map(str::to_owned)).flatten();
+        prop_assert_eq!(&question, &open[at]);
+        if !broken {
+            let kept = if turns[at].is_empty() { Vec::new() } else { house.turns(&sessions[at]).await };
+            prop_assert_eq!(kept.iter().map(|turn| turn["query_text"].clone()).collect::<Vec<_>>(), turns[at].clone());
+        }
+    }
+    Ok(())
+}
+
 /// B-P10: within its day every turn is there, whatever happens to the server.
 #[test]
 fn b_p10_long_term_memory_persistence() {

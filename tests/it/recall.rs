@@ -275,7 +275,9 @@ async fn a_turn_says_why_it_was_reminded() {
                 "took_ms",
                 "tokens",
                 "candidates",
-                "reminders"
+                "reminders",
+                "asides",
+                "clarification"
             ]
         );
         assert_eq!(context["question"], "What is my dog called?");
@@ -309,7 +311,7 @@ async fn recall_can_be_asked_for() {
     let all = recall(&house, "ann", json!({"question": "What about my bicycle?"})).await;
     assert_eq!(
         keys(&all),
-        ["text", "tokens", "reminders", "completed", "profile", "with_vectors", "searched", "took_ms"]
+        ["text", "tokens", "reminders", "asides", "completed", "profile", "with_vectors", "searched", "took_ms"]
     );
     let found = texts(&all["reminders"]);
     assert!(found.contains(&"I bought a red bicycle.") && found.contains(&"My bicycle has a flat tyre."), "{all}");

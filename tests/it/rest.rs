@@ -255,7 +255,7 @@ async fn context_shows_what_the_model_would_be_shown() {
         house.chat(SESSION, &format!("Wat is de prijs van product {n}?")).await;
     }
     let context = house.get(&of(SESSION, "/context?query=En%20daarna%3F")).send().await.expect(200);
-    assert_eq!(keys(&context), ["session_id", "language", "messages_in_context", "messages", "text"]);
+    assert_eq!(keys(&context), ["session_id", "language", "messages_in_context", "messages", "text", "summaries"]);
     assert_eq!((&context["language"], &context["messages_in_context"]), (&json!("nl"), &json!(10)));
     assert_eq!(context["messages"][0], json!({"role": "user", "content": "Wat is de prijs van product 2?"}));
     assert_eq!(context["messages"].as_array().map(Vec::len), Some(10));
@@ -286,7 +286,13 @@ async fn stats_count() {
             "jobs_failing",
             "jobs_dead",
             "jobs_last_error",
+            "facts",
+            "facts_quarantined",
+            "facts_refused",
+            "turns_to_understand",
             "model",
+            "memory_model",
+            "memory_today",
             "version",
             "uptime_seconds"
         ]

@@ -17,6 +17,7 @@ use jiff::{SignedDuration, Timestamp};
 use recalld::clock::Clock;
 use recalld::id::SessionId;
 use recalld::message::{Message, Role};
+use recalld::mode::Mode;
 use recalld::model::relay::{PassFuture, Passed, Relayed, Upstream};
 use recalld::period::Ttl;
 use recalld::recall::{Ask, Fate};
@@ -24,7 +25,7 @@ use recalld::review::{PastTurn, ReviewError};
 use recalld::scope::{Scope, Tenant, User};
 use recalld::session::{AddedMessage, ClientIds, SessionSeed, Turn};
 use recalld::store::{Store, Todo};
-use recalld::turn::proxy::{Mode, ProxyRequest};
+use recalld::turn::proxy::ProxyRequest;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 

@@ -116,7 +116,7 @@ async fn d5_history_and_context() {
     }
     let context = get(&house, "ann", &format!("/{id}/context")).await;
     let messages = context["messages"].as_array().expect("a list");
-    assert_eq!((messages.len(), &messages[0]["content"], &messages[0]["role"]), (4, &json!(asked[1]), &json!("user")));
+    assert_eq!((messages.len(), &messages[0]["content"], &messages[0]["role"]), (6, &json!(asked[0]), &json!("user")));
     house.get(&format!("/api/v1/topics/{id}/messages?archived=maybe")).user("ann").send().await.expect(400);
 }
 

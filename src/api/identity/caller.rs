@@ -5,7 +5,7 @@
 //!
 //! | what | order |
 //! | --- | --- |
-//! | user | the signed token, and nothing else once its secret is set; `user_headers`; body `user_id`, `metadata.user_id`, `user`, `safety_identifier` |
+//! | user | the one that the key speaks for; the signed token, and nothing else once its secret is set; `user_headers`; body `user_id`, `metadata.user_id`, `user`, `safety_identifier`, where the key vouches for them |
 //! | session | a temporary chat anywhere; the path; `session_headers`; body `session_id`, `metadata.session_id` |
 
 use axum::http::{HeaderMap, HeaderName};
@@ -14,11 +14,12 @@ use serde_json::{Map, Value};
 use super::path::PathScope;
 use super::{Rules, SESSION_HEADER, alone_in, filled_in, header, invalid};
 use crate::api::App;
+use crate::api::access::{Access, Visitor};
 use crate::api::error::ApiError;
 use crate::clock::Clock;
 use crate::id::SessionId;
+use crate::mode::Mode;
 use crate::scope::{Scope, Tenant, check_id};
-use crate::turn::proxy::Mode;
 
 const TASK_HEADER: HeaderName = HeaderName::from_static("x-recalld-task");
 const MODE_HEADER: HeaderName = HeaderName::from_static("x-recalld-mode");
@@ -92,11 +93,11 @@ impl App {
     /// request without what is known to be something else.
     pub(in crate::api) fn caller(
         &self,
-        headers: &HeaderMap,
+        visitor: &Visitor,
         path: &PathScope,
         body: &Map<String, Value>,
     ) -> Result<Caller, ApiError> {
-        let request = Request { headers, path, body };
+        let request = Request { headers: visitor, access: &visitor.access, path, body };
         self.doors.rules.caller(&request, self.clock(), self.memory.new_session_id())
     }
 }
@@ -104,22 +105,23 @@ impl App {
 /// A request, as far as identity is concerned.
 struct Request<'a> {
     headers: &'a HeaderMap,
+    access: &'a Access,
     path: &'a PathScope,
     body: &'a Map<String, Value>,
 }
 
 impl Rules {
     fn caller(&self, request: &Request<'_>, clock: &dyn Clock, new_session: SessionId) -> Result<Caller, ApiError> {
-        let Request { headers, path, body } = request;
+        let Request { headers, access, path, body } = request;
         let session = self.session(request)?;
-        let named = self.user(headers, || first_field(body, &USER_FIELDS), clock)?;
+        let named = self.user(headers, access, || first_field(body, &USER_FIELDS), clock)?;
         let identified = named.is_some();
         // A visit is nobody's but its own: it neither sees nor changes what is known about a user.
-        let alone = path.ephemeral.is_some() || !(identified || self.share_unidentified);
+        let alone = path.ephemeral.is_some() || !(identified || access.shares);
         let here = session.id().unwrap_or(new_session);
-        let scope = if alone { None } else { self.scope(path.tenant.clone(), named, None) };
+        let scope = if alone { None } else { self.scope(access, named, None) };
         Ok(Caller {
-            scope: scope.unwrap_or_else(|| alone_in(path.tenant.clone(), here)),
+            scope: scope.unwrap_or_else(|| alone_in(access.tenant.clone(), here)),
             session,
             new_session,
             identified,
@@ -132,20 +134,20 @@ impl Rules {
     }
 
     fn session(&self, request: &Request<'_>) -> Result<SessionChoice, ApiError> {
-        let Request { headers, path, body } = request;
+        let Request { headers, access, path, body } = request;
         if self.is_temporary(request) {
             return Ok(SessionChoice::Temporary);
         }
         if let Some(name) = &path.ephemeral {
-            return Ok(SessionChoice::Given(SessionId::ephemeral(path.tenant.as_str(), name)));
+            return Ok(SessionChoice::Given(SessionId::ephemeral(access.tenant.as_str(), name)));
         }
         for name in &self.session_headers {
-            if let Some(id) = header_session(headers, name, &path.tenant)? {
+            if let Some(id) = header_session(headers, name, &access.tenant)? {
                 return Ok(SessionChoice::Given(id));
             }
         }
         match first_field(body, &SESSION_FIELDS)? {
-            Some(text) => Ok(SessionChoice::Given(session_named(&text, &path.tenant)?)),
+            Some(text) => Ok(SessionChoice::Given(session_named(&text, &access.tenant)?)),
             None => Ok(SessionChoice::None),
         }
     }

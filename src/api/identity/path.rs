@@ -12,8 +12,8 @@ const SESSION_CHARS_MAX: usize = 128;
 /// What a path says about whose memory it is.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(in crate::api) struct PathScope {
-    /// The tenant.
-    pub(in crate::api) tenant: Tenant,
+    /// The tenant, if it names one.
+    pub(in crate::api) tenant: Option<Tenant>,
     /// A session that lives for a while, apart from everything durable.
     pub(in crate::api) ephemeral: Option<String>,
 }
@@ -36,7 +36,7 @@ impl PathScope {
         };
         let tenant = Tenant::parse(tenant).map_err(|error| invalid("tenant", &error))?;
         let ephemeral = session.map(session_name).transpose()?;
-        Ok(Self { tenant, ephemeral })
+        Ok(Self { tenant: Some(tenant), ephemeral })
     }
 }
 
@@ -58,7 +58,11 @@ mod tests {
     #[track_caller]
     fn check(segment: &str, tenant: &str, session: Option<&str>) {
         let found = path_scope(segment).expect(segment);
-        assert_eq!((found.tenant.as_str(), found.ephemeral.as_deref()), (tenant, session), "{segment}");
+        assert_eq!(
+            (found.tenant.as_ref().map(Tenant::as_str), found.ephemeral.as_deref()),
+            (Some(tenant), session),
+            "{segment}"
+        );
     }
 
     #[test]
@@ -76,7 +80,7 @@ mod tests {
     fn a_segment_is_decoded_once() {
         check("a%2541", "a%41", None);
         assert!(path_scope("acme:a%2541").is_err(), "a percent sign is no part of a session's name");
-        assert_eq!(PathScope::parse("a%41").map(|scope| scope.tenant.to_string()).ok().as_deref(), Some("a%41"));
+        assert_eq!(PathScope::parse("a%41").ok().and_then(|scope| scope.tenant), Tenant::parse("a%41").ok());
     }
 
     #[test]

@@ -15,7 +15,7 @@ use std::convert::Infallible;
 
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use futures_util::{StreamExt, stream};
 use utoipa::ToSchema;
@@ -23,12 +23,16 @@ use utoipa::ToSchema;
 use self::request::Asked;
 use self::route::{Endpoint, Route};
 use super::App;
+use super::access::{Access, Visitor, access};
 use super::error::{ApiError, ErrorView};
 use super::headers::{STATUS_HEADER, TURN_HEADER, shown_headers, timing_header};
 use super::identity::SESSION_HEADER;
+use crate::memory::Memory;
+use crate::mode::Mode;
 use crate::model::relay::{Passed, onward};
+use crate::scope::Tenant;
 use crate::turn::Health;
-use crate::turn::proxy::{Head, Mode, ProxiedTurn};
+use crate::turn::proxy::{Head, ProxiedTurn};
 
 /// Any chat completion request; fields nobody knows pass through.
 #[derive(Debug, ToSchema)]
@@ -67,8 +71,9 @@ impl App {
     /// A chat completion: recognised, aligned, passed on, remembered.
     async fn complete(&self, route: Route, request: Request) -> Result<Response, ApiError> {
         let (parts, body) = request.into_parts();
-        let (body, bytes) = self.read_json_and_bytes(&parts.headers, body).await?;
-        let asked = self.read_completion(&route, &parts.headers, body)?;
+        let visitor = Visitor::new(parts.headers, access(parts.extensions.get())?);
+        let (body, bytes) = self.read_json_and_bytes(&visitor, body).await?;
+        let asked = self.read_completion(&route, &visitor, body)?;
         if asked.request.mode == Mode::Off {
             return self.leave_no_trace(asked, bytes).await;
         }
@@ -78,11 +83,9 @@ impl App {
 
     /// Nothing is remembered of it, so it goes on byte for byte, unless there is something in it for us alone.
     async fn leave_no_trace(&self, asked: Asked, bytes: Bytes) -> Result<Response, ApiError> {
-        let Asked { request, task, as_it_came, .. } = asked;
+        let Asked { scope, request, task, as_it_came } = asked;
         let body = if as_it_came { bytes } else { request.onward() };
-        let relayed = self.memory.pass(Passed { body, ..request.passed }).await?;
-        let pieces = relayed.body.map(|piece| piece.map_err(|error| std::io::Error::other(error.to_string())));
-        let mut response = respond(relayed.status, relayed.headers, Body::from_stream(pieces));
+        let mut response = self.pass_on(scope.tenant(), Passed { body, ..request.passed }).await?;
         let status = if task { "task" } else { "off" };
         response.headers_mut().insert(STATUS_HEADER, HeaderValue::from_static(status));
         if task {
@@ -94,24 +97,58 @@ impl App {
     /// A request that is no conversation goes on as it came.
     async fn pass_through(&self, route: Route, request: Request) -> Result<Response, ApiError> {
         let (parts, body) = request.into_parts();
+        let access = access(parts.extensions.get())?;
         let body = self.read_bytes(body).await?;
-        let bearer = self.bearer(&parts.headers);
+        let bearer = bearer(&parts.headers, &access);
         let passed = Passed { method: parts.method, path: route.path, headers: onward(&parts.headers), body, bearer };
-        let relayed = self.memory.pass(passed).await?;
-        let body = relayed.body.map(|piece| piece.map_err(|error| std::io::Error::other(error.to_string())));
-        Ok(respond(relayed.status, relayed.headers, Body::from_stream(body)))
+        self.pass_on(&access.tenant, passed).await
     }
 
-    /// The client's own key, for an upstream that has none configured. With an `api_key` of ours it is ours.
-    fn bearer(&self, headers: &HeaderMap) -> Option<String> {
-        if self.doors.api_key.is_some() {
-            return None;
-        }
-        let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
-        let (scheme, token) = value.split_once(' ')?;
-        let foreign = scheme.eq_ignore_ascii_case("bearer") && !token.trim().starts_with("rk_");
-        foreign.then(|| token.trim().to_owned())
+    /// Passes a request on whose answer nobody reads here; its tokens are told by its length.
+    async fn pass_on(&self, tenant: &Tenant, passed: Passed) -> Result<Response, ApiError> {
+        let mut bill = Bill { memory: self.memory.clone(), tenant: tenant.clone(), bytes: passed.body.len() };
+        let relayed = self.memory.pass(passed).await?;
+        let pieces = relayed.body.map(move |piece| {
+            bill.add(piece.as_ref().map_or(0, Bytes::len));
+            piece.map_err(|error| std::io::Error::other(error.to_string()))
+        });
+        Ok(respond(relayed.status, relayed.headers, Body::from_stream(pieces)))
     }
+}
+
+/// What a tenant is charged for something that is passed on unread, once it is over.
+struct Bill {
+    memory: Memory,
+    tenant: Tenant,
+    bytes: usize,
+}
+
+impl Bill {
+    fn add(&mut self, bytes: usize) {
+        self.bytes += bytes;
+    }
+}
+
+impl Drop for Bill {
+    fn drop(&mut self) {
+        self.memory.tenants().charge(&self.tenant, None, self.bytes);
+    }
+}
+
+/// The client's own key, for an upstream that has none configured. Where we take keys it is one of ours.
+fn bearer(headers: &HeaderMap, access: &Access) -> Option<String> {
+    if access.keyed {
+        return None;
+    }
+    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, token) = value.split_once(' ')?;
+    let foreign = scheme.eq_ignore_ascii_case("bearer") && !token.trim().starts_with("rk_");
+    foreign.then(|| token.trim().to_owned())
+}
+
+/// The tenant that a path under `/v1` names.
+pub(super) fn tenant_in(method: &Method, uri: &Uri) -> Option<Tenant> {
+    Route::of(method, uri, false).ok().and_then(|route| route.scope.tenant)
 }
 
 /// The answer as it comes.

@@ -10,8 +10,9 @@ use axum::response::Response;
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 
-use super::respond;
+use super::{bearer, respond};
 use crate::api::App;
+use crate::api::access::access;
 use crate::api::error::ApiError;
 use crate::config::Aliases;
 use crate::model::relay::{Passed, Relayed, onward};
@@ -38,7 +39,7 @@ impl ModelCache {
 
 impl App {
     pub(super) async fn models(&self, request: Request) -> Result<Response, ApiError> {
-        let bearer = self.bearer(request.headers());
+        let bearer = bearer(request.headers(), &access(request.extensions().get())?);
         if let Some(list) = self.doors.models.fresh().filter(|_| bearer.is_none()) {
             return Ok(respond(StatusCode::OK, json_headers(), Body::from(list)));
         }

@@ -4,16 +4,20 @@ use axum::body::Bytes;
 use axum::http::{HeaderMap, Method};
 use serde_json::{Map, Value};
 
+use super::bearer;
 use super::route::Route;
 use crate::api::App;
+use crate::api::access::Visitor;
 use crate::api::error::ApiError;
 use crate::api::identity::caller::{Caller, SessionChoice, mode};
 use crate::api::rest::came_by;
+use crate::memory::MemorySettings;
+use crate::mode::Mode;
 use crate::model::relay::{Passed, onward};
 use crate::period::{Period, Ttl};
 use crate::scope::Scope;
 use crate::session::{ClientIds, RequestShape, SessionKind, SessionSeed, recognise_task};
-use crate::turn::proxy::{Mode, ProxyRequest};
+use crate::turn::proxy::ProxyRequest;
 
 /// Fields with which a client could send our upstream's key elsewhere.
 const REFUSED_FIELDS: [&str; 4] = ["api_base", "base_url", "api_key", "api_version"];
@@ -33,15 +37,17 @@ pub(super) struct Asked {
 
 impl App {
     /// Reads a chat completion. Nothing has happened yet when this fails.
-    pub(super) fn read_completion(&self, route: &Route, headers: &HeaderMap, body: Value) -> Result<Asked, ApiError> {
+    pub(super) fn read_completion(&self, route: &Route, visitor: &Visitor, body: Value) -> Result<Asked, ApiError> {
+        let headers: &HeaderMap = visitor;
         let Value::Object(body) = body else {
             return Err(ApiError::bad_request("invalid_body", "Invalid body", "the body must be a JSON object"));
         };
         check(&body)?;
-        let (body, renamed) = self.with_model(body);
-        let caller = self.caller(headers, &route.scope, &body)?;
+        let own = self.memory.of(&visitor.access.tenant);
+        let (body, renamed) = self.with_model(body, own.settings());
+        let caller = self.caller(visitor, &route.scope, &body)?;
         let task = is_task(&caller, &body);
-        let mode = if task { Mode::Off } else { mode_of(&caller, &body, self.doors.mode)? };
+        let mode = if task { Mode::Off } else { mode_of(&caller, &body, own.settings().mode)? };
         if mode != Mode::Off {
             self.count(&caller);
         }
@@ -54,7 +60,7 @@ impl App {
             path: route.path.clone(),
             headers: onward(headers),
             body: Bytes::new(),
-            bearer: self.bearer(headers),
+            bearer: bearer(headers, &visitor.access),
         };
         let request = ProxyRequest {
             session,
@@ -78,10 +84,15 @@ impl App {
 }
 
 impl App {
-    /// The body with the model that its alias stands for, and whether it was one.
-    fn with_model(&self, mut body: Map<String, Value>) -> (Map<String, Value>, bool) {
-        let named = body.get("model").and_then(Value::as_str).and_then(|name| self.doors.aliases.model(name));
-        let Some(model) = named.map(str::to_owned) else { return (body, false) };
+    /// The body with the model that its alias stands for, or the tenant's own where it asks for none in particular; and
+    /// whether that changed it.
+    fn with_model(&self, mut body: Map<String, Value>, own: &MemorySettings) -> (Map<String, Value>, bool) {
+        let named = body.get("model").and_then(Value::as_str).map_or("", str::trim);
+        let model = match named {
+            "" | "default" => own.model.as_deref().or_else(|| self.doors.aliases.model(named)),
+            alias => self.doors.aliases.model(alias),
+        };
+        let Some(model) = model.map(str::to_owned) else { return (body, false) };
         body.insert("model".into(), model.into());
         (body, true)
     }

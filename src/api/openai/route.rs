@@ -66,12 +66,18 @@ fn unknown(path: &str) -> ApiError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scope::Tenant;
 
     #[track_caller]
     fn check(method: Method, uri: &str, expected: Option<(Endpoint, &str, Option<&str>, &str)>) {
         let found = Route::of(&method, &uri.parse().expect("a URI"), false).ok();
         let shown = found.as_ref().map(|route| {
-            (route.endpoint, route.scope.tenant.as_str(), route.scope.ephemeral.as_deref(), route.path.as_str())
+            (
+                route.endpoint,
+                route.scope.tenant.as_ref().map_or("default", Tenant::as_str),
+                route.scope.ephemeral.as_deref(),
+                route.path.as_str(),
+            )
         });
         assert_eq!(shown, expected, "{uri}");
     }

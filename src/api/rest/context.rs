@@ -2,15 +2,16 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::HeaderMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
 use crate::api::App;
+use crate::api::access::Visitor;
 use crate::api::error::{ApiError, ErrorView};
 use crate::api::identity::SessionPath;
 use crate::api::params::Params;
+use crate::recall::{Aside, AsideSource};
 
 /// For which question.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -35,6 +36,28 @@ pub(in crate::api) struct Context {
     messages: Vec<Value>,
     /// The same as text.
     text: String,
+    /// What is told of the turns before them, oldest first: much of the newest, little of the oldest.
+    summaries: Vec<SummaryView>,
+}
+
+/// What is told of some turns.
+#[derive(Debug, Serialize, ToSchema)]
+pub(in crate::api) struct SummaryView {
+    /// The episode it is from; it may be told shorter here.
+    episode_id: String,
+    /// `stretch`, `hour` or `session`.
+    level: &'static str,
+    turn_first: u64,
+    turn_last: u64,
+    text: String,
+}
+
+impl SummaryView {
+    fn of(aside: Aside) -> Option<Self> {
+        let AsideSource::Episode { id, level, first, last, .. } = aside.source else { return None };
+        let (episode_id, level) = (id.to_string(), level.as_str());
+        Some(Self { episode_id, level, turn_first: first, turn_last: last, text: aside.text })
+    }
 }
 
 /// What the model would be shown for a question in this session.
@@ -43,11 +66,11 @@ pub(in crate::api) struct Context {
     responses((status = 200, body = Context), (status = 404, body = ErrorView)))]
 pub(in crate::api) async fn show(
     State(app): State<App>,
-    headers: HeaderMap,
+    visitor: Visitor,
     SessionPath(id): SessionPath,
     Params(query): Params<ContextQuery>,
 ) -> Result<Json<Context>, ApiError> {
-    let scope = app.scope(&headers, query.user_id.as_deref(), Some(id))?;
+    let scope = app.scope(&visitor, query.user_id.as_deref(), Some(id))?;
     let view = app.memory.context(&scope, id, query.query.as_deref()).await?;
     Ok(Json(Context {
         session_id: id.to_string(),
@@ -55,5 +78,6 @@ pub(in crate::api) async fn show(
         messages_in_context: view.messages_in_context,
         messages: view.messages.iter().map(|message| message.to_wire()).collect(),
         text: view.text,
+        summaries: view.summaries.into_iter().filter_map(SummaryView::of).collect(),
     }))
 }

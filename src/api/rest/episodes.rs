@@ -4,12 +4,13 @@ use std::time::{Duration, Instant};
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::{ListQuery, cursor};
 use crate::api::App;
+use crate::api::access::Visitor;
 use crate::api::error::ApiError;
 use crate::api::params::Params;
 use crate::api::view::time;
@@ -18,6 +19,7 @@ use crate::id::SessionId;
 use crate::memory::Memory;
 use crate::scope::Scope;
 use crate::store::StoreError;
+use crate::tenant::Right;
 
 /// How long a digest waits for jobs that somebody else does, and how often it looks.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -84,13 +86,13 @@ pub(in crate::api) struct EpisodeList {
     responses((status = 200, body = EpisodeList)))]
 pub(in crate::api) async fn list(
     State(app): State<App>,
-    headers: HeaderMap,
+    visitor: Visitor,
     Params(of): Params<SessionQuery>,
     Params(query): Params<ListQuery>,
 ) -> Result<Json<EpisodeList>, ApiError> {
     let session = of.session.as_deref().map(|id| SessionId::parse(id).ok_or_else(ApiError::invalid_session));
     let session = session.transpose()?;
-    let scope = app.scope(&headers, query.user_id.as_deref(), session)?;
+    let scope = app.scope(&visitor, query.user_id.as_deref(), session)?;
     let page = app.memory.episodes(&scope, session, query.page()?).await?;
     let episodes = page.items.into_iter().map(EpisodeView::from).collect();
     Ok(Json(EpisodeList { episodes, next: cursor(page.next) }))
@@ -115,22 +117,24 @@ pub(in crate::api) struct DigestQuery {
 pub(in crate::api) struct DigestReport {
     /// Episodes that were removed, to be made again.
     episodes_dropped: u64,
+    /// Turns whose words were understood meanwhile.
+    turns_understood: u64,
     /// Jobs that were done meanwhile, and tries that failed.
     jobs_done: u64,
     jobs_failed: u64,
     seconds: f64,
 }
 
-/// Does the jobs that are due, now, and says what they came to.
+/// Understands what was said and does the jobs that are due, now, and says what they came to.
 #[utoipa::path(post, path = "/api/v1/digest", params(DigestQuery), responses((status = 200, body = DigestReport)))]
 pub(in crate::api) async fn digest(
     State(app): State<App>,
-    headers: HeaderMap,
+    visitor: Visitor,
     Params(query): Params<DigestQuery>,
 ) -> Result<Json<DigestReport>, ApiError> {
     let scope = match query.everyone {
-        true => None,
-        false => Some(app.scope(&headers, query.user_id.as_deref(), None)?),
+        true => visitor.access.check(Right::Admin).map(|()| None)?,
+        false => Some(app.scope(&visitor, query.user_id.as_deref(), None)?),
     };
     // In a task of its own: a client that leaves must not leave a job half done.
     let report = tokio::spawn(run(app.memory.clone(), scope, query.rebuild)).await.map_err(|error| {
@@ -142,8 +146,12 @@ pub(in crate::api) async fn digest(
 async fn run(memory: Memory, scope: Option<Scope>, rebuild: bool) -> Result<DigestReport, StoreError> {
     let started = Instant::now();
     let counted = || (memory.meters().jobs_done.get(), memory.meters().jobs_failed.get());
-    let (done, failed) = counted();
+    let ((done, failed), understood) = (counted(), memory.meters().turns_understood.get());
     let episodes_dropped = if rebuild { memory.digest_again(scope.as_ref()).await? } else { 0 };
+    if rebuild {
+        memory.learn_again(scope.as_ref()).await?;
+    }
+    while memory.learn_facts().await? > 0 {}
     memory.run_jobs_once().await?;
     while started.elapsed() < PATIENCE && others_work(&memory, scope.as_ref()).await? {
         tokio::time::sleep(LOOK_EVERY).await;
@@ -151,7 +159,13 @@ async fn run(memory: Memory, scope: Option<Scope>, rebuild: bool) -> Result<Dige
     }
     let (done_now, failed_now) = counted();
     let seconds = started.elapsed().as_secs_f64();
-    Ok(DigestReport { episodes_dropped, jobs_done: done_now - done, jobs_failed: failed_now - failed, seconds })
+    Ok(DigestReport {
+        episodes_dropped,
+        turns_understood: memory.meters().turns_understood.get() - understood,
+        jobs_done: done_now - done,
+        jobs_failed: failed_now - failed,
+        seconds,
+    })
 }
 
 /// Whether a job is in the hands of somebody else, such as the server's own worker. What failed waits for its time.

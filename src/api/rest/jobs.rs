@@ -2,24 +2,24 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::HeaderMap;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::{ListQuery, cursor};
 use crate::api::App;
+use crate::api::access::Visitor;
 use crate::api::error::ApiError;
 use crate::api::params::Params;
 use crate::api::view::time;
 use crate::id::JobId;
 use crate::job::Job;
-use crate::store::JobCounts;
+use crate::store::{JobCounts, UnusedAnswer};
 
 /// Work for later.
 #[derive(Debug, Serialize, ToSchema)]
 pub(in crate::api) struct JobView {
     id: String,
-    /// What is to be done: `consolidate` makes episodes of turns that left the window.
+    /// What is to be done: `consolidate` makes episodes of turns that left the window, `summarise` tells a topic on.
     kind: String,
     session_id: String,
     /// `queued`, `running` or `dead`: it failed too often and waits to be tried again by hand.
@@ -80,13 +80,62 @@ impl From<JobCounts> for Counts {
 #[utoipa::path(get, path = "/api/v1/jobs", params(ListQuery), responses((status = 200, body = JobList)))]
 pub(in crate::api) async fn list(
     State(app): State<App>,
-    headers: HeaderMap,
+    visitor: Visitor,
     Params(query): Params<ListQuery>,
 ) -> Result<Json<JobList>, ApiError> {
-    let scope = app.scope(&headers, query.user_id.as_deref(), None)?;
+    let scope = app.scope(&visitor, query.user_id.as_deref(), None)?;
     let page = app.memory.jobs(&scope, query.page()?).await?;
     let counts = app.memory.job_counts(Some(&scope)).await?.into();
     Ok(Json(JobList { jobs: page.items.into_iter().map(JobView::from).collect(), next: cursor(page.next), counts }))
+}
+
+/// An answer of the memory model that could not be used.
+#[derive(Debug, Serialize, ToSchema)]
+pub(in crate::api) struct AnswerView {
+    /// The conversation whose job asked.
+    session_id: String,
+    /// The topic it was about, or null.
+    topic_id: Option<String>,
+    /// What went wrong: `garbage`, `truncated`, …
+    kind: String,
+    /// The same in a sentence.
+    reason: String,
+    /// The answer as it came, or its beginning.
+    answer: String,
+    answered_at: String,
+}
+
+impl From<UnusedAnswer> for AnswerView {
+    fn from(unused: UnusedAnswer) -> Self {
+        Self {
+            session_id: unused.session.to_string(),
+            topic_id: unused.topic.map(|topic| topic.to_string()),
+            kind: unused.kind,
+            reason: unused.reason,
+            answer: unused.answer,
+            answered_at: time(unused.at),
+        }
+    }
+}
+
+/// A page of a user's answers that could not be used.
+#[derive(Debug, Serialize, ToSchema)]
+pub(in crate::api) struct AnswerList {
+    answers: Vec<AnswerView>,
+    /// The cursor of the next page, or null.
+    next: Option<String>,
+}
+
+/// Answers of the memory model that could not be used, oldest first; the newest 20 are kept. The built-in did the work.
+#[utoipa::path(get, path = "/api/v1/jobs/answers", params(ListQuery), responses((status = 200, body = AnswerList)))]
+pub(in crate::api) async fn answers(
+    State(app): State<App>,
+    visitor: Visitor,
+    Params(query): Params<ListQuery>,
+) -> Result<Json<AnswerList>, ApiError> {
+    let scope = app.scope(&visitor, query.user_id.as_deref(), None)?;
+    let page = app.memory.unused_answers(&scope, query.page()?).await?;
+    Ok(Json(AnswerList { answers: page.items.into_iter().map(AnswerView::from).collect(), next: cursor(page.next) }))
 }
 
 /// Which jobs to try again.
@@ -109,10 +158,10 @@ pub(in crate::api) struct Retried {
 #[utoipa::path(post, path = "/api/v1/jobs/retry", params(RetryQuery), responses((status = 200, body = Retried)))]
 pub(in crate::api) async fn retry(
     State(app): State<App>,
-    headers: HeaderMap,
+    visitor: Visitor,
     Params(query): Params<RetryQuery>,
 ) -> Result<Json<Retried>, ApiError> {
-    let scope = app.scope(&headers, query.user_id.as_deref(), None)?;
+    let scope = app.scope(&visitor, query.user_id.as_deref(), None)?;
     let unreadable = || ApiError::bad_request("invalid_job", "Invalid job", "id must be the `id` of a job");
     let id = query.id.as_deref().map(|id| JobId::parse(id).ok_or_else(unreadable)).transpose()?;
     Ok(Json(Retried { jobs_retried: app.memory.retry_jobs(&scope, id).await? }))

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -11,6 +11,7 @@ use utoipa::ToSchema;
 
 use super::{ListQuery, UserQuery, cursor};
 use crate::api::App;
+use crate::api::access::Visitor;
 use crate::api::error::{ApiError, ErrorView};
 use crate::api::identity::SessionPath;
 use crate::api::params::Params;
@@ -58,11 +59,11 @@ pub(in crate::api) struct Added {
     responses((status = 200, body = Messages), (status = 404, body = ErrorView)))]
 pub(in crate::api) async fn list(
     State(app): State<App>,
-    headers: HeaderMap,
+    visitor: Visitor,
     SessionPath(id): SessionPath,
     Params(query): Params<ListQuery>,
 ) -> Result<Json<Messages>, ApiError> {
-    let scope = app.scope(&headers, query.user_id.as_deref(), Some(id))?;
+    let scope = app.scope(&visitor, query.user_id.as_deref(), Some(id))?;
     let page = app.memory.messages(&scope, id, query.page()?).await?;
     let session = id.to_string();
     let messages = page.items.into_iter().map(|message| MessageView::of(message, &session)).collect();
@@ -75,13 +76,13 @@ pub(in crate::api) async fn list(
     responses((status = 201, body = Added), (status = 404, body = ErrorView)))]
 pub(in crate::api) async fn add(
     State(app): State<App>,
-    headers: HeaderMap,
+    visitor: Visitor,
     SessionPath(id): SessionPath,
     Params(query): Params<UserQuery>,
     body: Body,
 ) -> Result<(StatusCode, Json<Added>), ApiError> {
-    let new: Vec<NewMessage> = app.read_json(&headers, body).await?;
-    let scope = app.scope(&headers, query.user_id.as_deref(), Some(id))?;
+    let new: Vec<NewMessage> = app.read_json(&visitor, body).await?;
+    let scope = app.scope(&visitor, query.user_id.as_deref(), Some(id))?;
     let messages = new.into_iter().enumerate().map(read).collect::<Result<_, _>>()?;
     let turns = app.memory.add_messages(&scope, id, messages).await?;
     let turns = turns.into_iter().map(|turn| TurnView::of(turn, &scope)).collect();

@@ -1,13 +1,17 @@
 //! `/api/v1`: looking at conversations, adding to them, removing them.
 
+pub(super) mod clarifications;
 pub(super) mod cleanup;
 pub(super) mod context;
 pub(super) mod episodes;
+pub(super) mod facts;
 pub(super) mod jobs;
+pub(super) mod keys;
 pub(super) mod messages;
 pub(super) mod recall;
 pub(super) mod sessions;
 pub(super) mod stats;
+pub(super) mod tenants;
 pub(super) mod topics;
 pub(super) mod turns;
 

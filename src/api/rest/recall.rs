@@ -5,7 +5,7 @@ use std::time::Instant;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Path, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
@@ -16,12 +16,14 @@ use utoipa::ToSchema;
 use super::UserQuery;
 use super::turns::turn_id;
 use crate::api::App;
+use crate::api::access::Visitor;
 use crate::api::error::{ApiError, ErrorView};
 use crate::api::identity::session_header;
 use crate::api::params::Params;
-use crate::api::view::{CandidateView, ReminderView, millis};
+use crate::api::view::{AsideView, CandidateView, ReminderView, millis};
 use crate::id::SessionId;
 use crate::language::when;
+use crate::memory::MemorySettings;
 use crate::recall::{Ask, Profile};
 use crate::session::check_text;
 use crate::turn::Explained;
@@ -49,7 +51,7 @@ pub(in crate::api) struct RecallRequest {
     profile: Option<String>,
     /// The asker's time zone, for "yesterday": an IANA name or an offset; the setting `time_zone` if not given.
     time_zone: Option<String>,
-    /// Say for every message that was found how it was judged.
+    /// Say for every message and summary that was found how it was judged.
     #[serde(default)]
     explain: bool,
     /// Whose memory; a header wins.
@@ -63,6 +65,9 @@ pub(in crate::api) struct RecallView {
     text: String,
     tokens: usize,
     reminders: Vec<ReminderView>,
+    /// What the text holds beside messages: summaries, and whatever is always told. With `explain` all that was
+    /// considered.
+    asides: Vec<AsideView>,
     /// Every message that was found, best first; only with `explain`.
     #[serde(skip_serializing_if = "Option::is_none")]
     candidates: Option<Vec<CandidateView>>,
@@ -83,13 +88,13 @@ pub(in crate::api) struct RecallView {
     responses((status = 200, body = RecallView), (status = 400, body = ErrorView)))]
 pub(in crate::api) async fn recall(
     State(app): State<App>,
-    headers: HeaderMap,
+    visitor: Visitor,
     body: Body,
 ) -> Result<Json<RecallView>, ApiError> {
-    let request: RecallRequest = app.read_json(&headers, body).await?;
+    let request: RecallRequest = app.read_json(&visitor, body).await?;
     let session = session(&request)?;
-    let scope = app.scope(&headers, request.user_id.as_deref(), session)?;
-    let ask = read(&request, session, &app)?;
+    let scope = app.scope(&visitor, request.user_id.as_deref(), session)?;
+    let ask = read(&request, session, app.memory.of(scope.tenant()).settings())?;
     let started = Instant::now();
     let explained = app.memory.explain(&scope, ask).await?;
     Ok(Json(view(explained, request.explain, millis(started.elapsed()))))
@@ -101,12 +106,12 @@ pub(in crate::api) async fn recall(
     responses((status = 200, body = Object), (status = 404, body = ErrorView)))]
 pub(in crate::api) async fn turn_context(
     State(app): State<App>,
-    headers: HeaderMap,
+    visitor: Visitor,
     Path(id): Path<String>,
     Params(query): Params<UserQuery>,
 ) -> Result<Json<Value>, ApiError> {
-    let (id, session) = (turn_id(&id)?, session_header(&headers)?);
-    let scope = app.scope(&headers, query.user_id.as_deref(), session)?;
+    let (id, session) = (turn_id(&id)?, session_header(&visitor)?);
+    let scope = app.scope(&visitor, query.user_id.as_deref(), session)?;
     app.memory.turn_context(&scope, id).await?.map(Json).ok_or_else(|| {
         let detail = format!(
             "nothing is kept about what was recalled for turn {id}: it was added without asking a model, memory was \
@@ -121,8 +126,7 @@ fn session(request: &RecallRequest) -> Result<Option<SessionId>, ApiError> {
     given.map(|text| SessionId::parse(text).ok_or_else(ApiError::invalid_session)).transpose()
 }
 
-fn read(request: &RecallRequest, session: Option<SessionId>, app: &App) -> Result<Ask, ApiError> {
-    let settings = app.memory.settings();
+fn read(request: &RecallRequest, session: Option<SessionId>, settings: &MemorySettings) -> Result<Ask, ApiError> {
     check_text(&request.question, settings.query_chars_max).map_err(|reason| ApiError::text("question", &reason))?;
     let zone = match request.time_zone.as_deref() {
         None => settings.zone.clone(),
@@ -143,16 +147,13 @@ fn read(request: &RecallRequest, session: Option<SessionId>, app: &App) -> Resul
     Ok(Ask {
         question: request.question.clone(),
         session,
-        running: None,
-        topic: None,
-        asked_at: None,
         zone: Some(zone),
         from,
         to,
         tokens_max: within("tokens", request.tokens, TOKENS)?.unwrap_or(settings.recall.tokens_max),
         profile: request.profile.as_deref().map(profile).transpose()?.flatten(),
-        shown: Vec::new(),
         ranked_max: within("limit", request.limit, LIMIT)?.unwrap_or(0),
+        ..Ask::default()
     })
 }
 
@@ -200,6 +201,7 @@ fn view(explained: Explained, explain: bool, took_ms: f64) -> RecallView {
         text: recalled.text,
         tokens: recalled.tokens,
         reminders: recalled.reminders.into_iter().map(ReminderView::from).collect(),
+        asides: recalled.asides.into_iter().filter(|aside| explain || aside.is_kept()).map(AsideView::from).collect(),
         completed: recalled.completed,
         profile: recalled.profile.map(|profile| profile.as_str()),
         with_vectors: recalled.with_vectors,

@@ -3,13 +3,14 @@
 use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use super::{ListQuery, UserQuery, came_by, cursor};
 use crate::api::App;
+use crate::api::access::Visitor;
 use crate::api::error::{ApiError, ErrorView};
 use crate::api::identity::SessionPath;
 use crate::api::params::Params;
@@ -65,10 +66,10 @@ pub(in crate::api) struct Deleted {
 #[utoipa::path(get, path = "/api/v1/sessions", params(ListQuery), responses((status = 200, body = Sessions)))]
 pub(in crate::api) async fn list(
     State(app): State<App>,
-    headers: HeaderMap,
+    visitor: Visitor,
     Params(query): Params<ListQuery>,
 ) -> Result<Json<Sessions>, ApiError> {
-    let scope = app.scope(&headers, query.user_id.as_deref(), None)?;
+    let scope = app.scope(&visitor, query.user_id.as_deref(), None)?;
     let page = app.memory.sessions(&scope, query.page()?).await?;
     let ttl = app.memory.settings().ttl;
     let sessions = page.items.into_iter().map(|session| SessionView::of(session, &scope, ttl)).collect();
@@ -80,15 +81,15 @@ pub(in crate::api) async fn list(
     responses((status = 201, body = SessionView), (status = 400, body = ErrorView)))]
 pub(in crate::api) async fn create(
     State(app): State<App>,
-    headers: HeaderMap,
+    visitor: Visitor,
     body: Body,
 ) -> Result<(StatusCode, Json<SessionView>), ApiError> {
-    let new: NewSession = app.read_json(&headers, body).await?;
+    let new: NewSession = app.read_json(&visitor, body).await?;
     let id = new.id.as_deref().map(|id| SessionId::parse(id).ok_or_else(ApiError::invalid_session)).transpose()?;
     // Chosen here, because in some settings the session is what stands for its user.
     let id = id.unwrap_or_else(|| app.memory.new_session_id());
-    let scope = app.scope(&headers, new.user_id.as_deref(), Some(id))?;
-    let mut metadata = came_by("api", &headers);
+    let scope = app.scope(&visitor, new.user_id.as_deref(), Some(id))?;
+    let mut metadata = came_by("api", &visitor);
     metadata.extend(new.metadata);
     let session = app
         .memory
@@ -102,11 +103,11 @@ pub(in crate::api) async fn create(
     responses((status = 200, body = SessionView), (status = 404, body = ErrorView)))]
 pub(in crate::api) async fn show(
     State(app): State<App>,
-    headers: HeaderMap,
+    visitor: Visitor,
     SessionPath(id): SessionPath,
     Params(query): Params<UserQuery>,
 ) -> Result<Json<SessionView>, ApiError> {
-    let scope = app.scope(&headers, query.user_id.as_deref(), Some(id))?;
+    let scope = app.scope(&visitor, query.user_id.as_deref(), Some(id))?;
     let session = app.memory.session(&scope, id).await?;
     Ok(Json(SessionView::of(session, &scope, app.memory.settings().ttl)))
 }
@@ -116,12 +117,12 @@ pub(in crate::api) async fn show(
     request_body = SessionChange, responses((status = 200, body = SessionView), (status = 404, body = ErrorView)))]
 pub(in crate::api) async fn update(
     State(app): State<App>,
-    headers: HeaderMap,
+    visitor: Visitor,
     SessionPath(id): SessionPath,
     body: Body,
 ) -> Result<Json<SessionView>, ApiError> {
-    let change: SessionChange = app.read_json(&headers, body).await?;
-    let scope = app.scope(&headers, change.user_id.as_deref(), Some(id))?;
+    let change: SessionChange = app.read_json(&visitor, body).await?;
+    let scope = app.scope(&visitor, change.user_id.as_deref(), Some(id))?;
     let patch = SessionPatch { metadata: change.metadata, ttl: change.ttl };
     let session = app.memory.update_session(&scope, id, patch).await?;
     Ok(Json(SessionView::of(session, &scope, app.memory.settings().ttl)))
@@ -132,11 +133,11 @@ pub(in crate::api) async fn update(
     responses((status = 200, body = Deleted), (status = 404, body = ErrorView)))]
 pub(in crate::api) async fn delete(
     State(app): State<App>,
-    headers: HeaderMap,
+    visitor: Visitor,
     SessionPath(id): SessionPath,
     Params(query): Params<UserQuery>,
 ) -> Result<Json<Deleted>, ApiError> {
-    let scope = app.scope(&headers, query.user_id.as_deref(), Some(id))?;
+    let scope = app.scope(&visitor, query.user_id.as_deref(), Some(id))?;
     let turns_deleted = app.memory.delete_session(&scope, id).await?;
     Ok(Json(Deleted { turns_deleted }))
 }

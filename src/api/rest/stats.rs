@@ -1,16 +1,22 @@
 //! What there is, counted.
 
+use std::collections::BTreeMap;
+
 use axum::Json;
 use axum::extract::State;
-use axum::http::HeaderMap;
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::UserQuery;
 use crate::api::App;
+use crate::api::access::Visitor;
 use crate::api::error::ApiError;
 use crate::api::params::Params;
+use crate::fact::Status;
+use crate::memory::AskingSettings;
 use crate::scope::User;
+use crate::store::{DaySpent, FactCounts, JobCounts, Stats};
+use crate::tenant::Right;
 
 /// Counts of a user, and of the server.
 #[derive(Debug, Serialize, ToSchema)]
@@ -19,51 +25,104 @@ pub(in crate::api) struct StatsView {
     sessions: u64,
     /// Turns in them.
     turns: u64,
-    /// Size of the data file, all users together.
-    data_bytes: u64,
+    /// Size of the data file, all users together. This and what else concerns everybody is null for keys without the right
+    /// `admin`.
+    data_bytes: Option<u64>,
     /// Turns that wait for the disk.
     waiting_turns: usize,
     /// Requests of conversations under `/v1` since the start, and those that named no session or no user.
-    chat_requests: u64,
-    without_session: u64,
-    without_user: u64,
+    chat_requests: Option<u64>,
+    without_session: Option<u64>,
+    without_user: Option<u64>,
     /// Jobs of everybody that wait, of those the ones that failed before, and those that were given up.
-    jobs_queued: u64,
-    jobs_failing: u64,
-    jobs_dead: u64,
+    jobs_queued: Option<u64>,
+    jobs_failing: Option<u64>,
+    jobs_dead: Option<u64>,
     /// Why the last of the user's own that failed did; others' errors are not for everybody.
     jobs_last_error: Option<String>,
+    /// What is known about the user, and what waits for somebody to look at it.
+    facts: u64,
+    facts_quarantined: u64,
+    /// What looked like a fact and was none, by reason.
+    facts_refused: BTreeMap<String, u64>,
+    /// Turns of everybody that are yet to be looked at for facts.
+    turns_to_understand: Option<u64>,
     /// Who answers.
     model: String,
+    /// Who summarises in the background.
+    memory_model: String,
+    /// What that cost the tenant today, in UTC.
+    memory_today: MemoryToday,
     version: &'static str,
     uptime_seconds: u64,
+}
+
+/// What the memory model cost a tenant today; all zeroes while the built-in summarises.
+#[derive(Debug, Serialize, ToSchema)]
+pub(in crate::api) struct MemoryToday {
+    calls: u64,
+    tokens: u64,
+    /// Tasks that came to nothing, and how the last of them did: `busy`, `timeout`, `garbage`, …
+    failures: u64,
+    last_failure: Option<String>,
+    /// What the built-in did in its place, and how much of that because a bound was reached.
+    fallbacks: u64,
+    capped: u64,
+    /// The bounds of a day; 0 is none.
+    calls_max: u64,
+    tokens_max: u64,
+}
+
+impl MemoryToday {
+    fn of(spent: DaySpent, bounds: AskingSettings) -> Self {
+        let DaySpent { calls, tokens, failures, fallbacks, capped, last_failure } = spent;
+        let (calls_max, tokens_max) = (bounds.calls_per_day, bounds.tokens_per_day);
+        Self { calls, tokens, failures, last_failure, fallbacks, capped, calls_max, tokens_max }
+    }
 }
 
 /// Counts of a user, and of the server.
 #[utoipa::path(get, path = "/api/v1/stats", params(UserQuery), responses((status = 200, body = StatsView)))]
 pub(in crate::api) async fn show(
     State(app): State<App>,
-    headers: HeaderMap,
+    visitor: Visitor,
     Params(query): Params<UserQuery>,
 ) -> Result<Json<StatsView>, ApiError> {
     let named = query.user_id.as_deref().unwrap_or(User::ANONYMOUS);
-    let scope = app.scope(&headers, Some(named), None)?;
-    let stats = app.memory.stats(&scope).await?;
+    let scope = app.scope(&visitor, Some(named), None);
+    // A key that speaks for nobody has nothing of its own to count.
+    let scope = if visitor.access.trust_identity { Some(scope?) } else { scope.ok() };
+    let (stats, own, facts, spent) = match &scope {
+        Some(scope) => (
+            app.memory.stats(scope).await?,
+            app.memory.job_counts(Some(scope)).await?,
+            app.memory.fact_counts(scope).await?,
+            app.memory.spent_today(scope).await?,
+        ),
+        None => (Stats::default(), JobCounts::default(), FactCounts::default(), DaySpent::default()),
+    };
     let jobs = app.memory.job_counts(None).await?;
-    let own = app.memory.job_counts(Some(&scope)).await?;
+    let meters = app.memory.meters();
+    let of_all = |count: u64| visitor.access.rights.has(Right::Admin).then_some(count);
     Ok(Json(StatsView {
         sessions: stats.sessions,
         turns: stats.turns,
-        data_bytes: stats.bytes,
+        data_bytes: of_all(stats.bytes),
         waiting_turns: (app.doors.waiting)(),
-        chat_requests: app.memory.meters().chat_requests.get(),
-        without_session: app.memory.meters().without_session.get(),
-        without_user: app.memory.meters().without_user.get(),
-        jobs_queued: jobs.queued,
-        jobs_failing: jobs.failing,
-        jobs_dead: jobs.dead,
+        chat_requests: of_all(meters.chat_requests.get()),
+        without_session: of_all(meters.without_session.get()),
+        without_user: of_all(meters.without_user.get()),
+        jobs_queued: of_all(jobs.queued),
+        jobs_failing: of_all(jobs.failing),
+        jobs_dead: of_all(jobs.dead),
         jobs_last_error: own.last_error,
-        model: app.memory.model_name().to_owned(),
+        facts: facts.with_status(Status::Active),
+        facts_quarantined: facts.with_status(Status::Quarantined),
+        turns_to_understand: of_all(facts.waiting),
+        facts_refused: facts.refused.into_iter().collect(),
+        model: app.memory.of(&visitor.access.tenant).model_name().to_owned(),
+        memory_model: app.memory.summariser_name().to_owned(),
+        memory_today: MemoryToday::of(spent, app.memory.settings().asking),
         version: env!("CARGO_PKG_VERSION"),
         uptime_seconds: app.doors.started.elapsed().as_secs(),
     }))

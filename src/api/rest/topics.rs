@@ -3,13 +3,13 @@
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Path, State};
-use axum::http::HeaderMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
 
 use super::{ListQuery, UserQuery, cursor};
 use crate::api::App;
+use crate::api::access::Visitor;
 use crate::api::error::{ApiError, ErrorView};
 use crate::api::identity::session_header;
 use crate::api::params::Params;
@@ -137,8 +137,8 @@ fn topic_id(text: &str) -> Result<TopicId, ApiError> {
 }
 
 /// Whose topics: a user known by nothing but their session is named by its header.
-fn whose(app: &App, headers: &HeaderMap, user_id: Option<&str>) -> Result<Scope, ApiError> {
-    app.scope(headers, user_id, session_header(headers)?)
+fn whose(app: &App, visitor: &Visitor, user_id: Option<&str>) -> Result<Scope, ApiError> {
+    app.scope(visitor, user_id, session_header(visitor)?)
 }
 
 /// A user's topics, oldest first.
@@ -146,11 +146,11 @@ fn whose(app: &App, headers: &HeaderMap, user_id: Option<&str>) -> Result<Scope,
     responses((status = 200, body = TopicList), (status = 400, body = ErrorView)))]
 pub(in crate::api) async fn list(
     State(app): State<App>,
-    headers: HeaderMap,
+    visitor: Visitor,
     Params(query): Params<TopicsQuery>,
 ) -> Result<Json<TopicList>, ApiError> {
     let TopicsQuery { limit, after, user_id, include, tag } = query;
-    let scope = whose(&app, &headers, user_id.as_deref())?;
+    let scope = whose(&app, &visitor, user_id.as_deref())?;
     let list = ListQuery { limit, after, user_id, include };
     let (page, forgotten) = (list.part()?, list.includes("forgotten")?);
     let tag = tag.map(|tag| tag.trim().to_owned()).filter(|tag| !tag.is_empty());
@@ -165,11 +165,11 @@ pub(in crate::api) async fn list(
     responses((status = 200, body = TopicStatsView), (status = 404, body = ErrorView)))]
 pub(in crate::api) async fn show(
     State(app): State<App>,
-    headers: HeaderMap,
+    visitor: Visitor,
     Path(id): Path<String>,
     Params(query): Params<UserQuery>,
 ) -> Result<Json<TopicStatsView>, ApiError> {
-    let (id, scope) = (topic_id(&id)?, whose(&app, &headers, query.user_id.as_deref())?);
+    let (id, scope) = (topic_id(&id)?, whose(&app, &visitor, query.user_id.as_deref())?);
     let (topic, stats) = app.memory.topic_stats(&scope, id).await?;
     Ok(Json(TopicStatsView::of(topic, stats)))
 }
@@ -179,12 +179,12 @@ pub(in crate::api) async fn show(
     request_body = TopicChange, responses((status = 200, body = TopicSeen), (status = 404, body = ErrorView)))]
 pub(in crate::api) async fn update(
     State(app): State<App>,
-    headers: HeaderMap,
+    visitor: Visitor,
     Path(id): Path<String>,
     body: Body,
 ) -> Result<Json<TopicSeen>, ApiError> {
-    let change: TopicChange = app.read_json(&headers, body).await?;
-    let (id, scope) = (topic_id(&id)?, whose(&app, &headers, change.user_id.as_deref())?);
+    let change: TopicChange = app.read_json(&visitor, body).await?;
+    let (id, scope) = (topic_id(&id)?, whose(&app, &visitor, change.user_id.as_deref())?);
     let view = app.memory.update_topic(&scope, id, change.title, change.tags).await?;
     Ok(Json(view.into()))
 }
@@ -194,12 +194,12 @@ pub(in crate::api) async fn update(
     request_body = TopicFeedback, responses((status = 200, body = TopicSeen), (status = 404, body = ErrorView)))]
 pub(in crate::api) async fn feedback(
     State(app): State<App>,
-    headers: HeaderMap,
+    visitor: Visitor,
     Path(id): Path<String>,
     body: Body,
 ) -> Result<Json<TopicSeen>, ApiError> {
-    let said: TopicFeedback = app.read_json(&headers, body).await?;
-    let (id, scope) = (topic_id(&id)?, whose(&app, &headers, said.user_id.as_deref())?);
+    let said: TopicFeedback = app.read_json(&visitor, body).await?;
+    let (id, scope) = (topic_id(&id)?, whose(&app, &visitor, said.user_id.as_deref())?);
     let feedback = if said.useful { Feedback::Up } else { Feedback::Down };
     Ok(Json(app.memory.rate_topic(&scope, id, feedback).await?.into()))
 }
@@ -210,12 +210,12 @@ pub(in crate::api) async fn feedback(
     responses((status = 200, body = TopicMessages), (status = 404, body = ErrorView)))]
 pub(in crate::api) async fn messages(
     State(app): State<App>,
-    headers: HeaderMap,
+    visitor: Visitor,
     Path(id): Path<String>,
     Params(query): Params<HistoryQuery>,
 ) -> Result<Json<TopicMessages>, ApiError> {
     let HistoryQuery { limit, after, user_id, archived } = query;
-    let (id, scope) = (topic_id(&id)?, whose(&app, &headers, user_id.as_deref())?);
+    let (id, scope) = (topic_id(&id)?, whose(&app, &visitor, user_id.as_deref())?);
     let list = ListQuery { limit, after, user_id, include: None };
     let page = app.memory.topic_messages(&scope, id, archived.unwrap_or(true), list.part()?).await?;
     let view = |found: crate::review::TopicMessage| MessageView::of(found.stored, &found.session.to_string());
@@ -228,11 +228,11 @@ pub(in crate::api) async fn messages(
     responses((status = 200, body = TopicContextView), (status = 404, body = ErrorView)))]
 pub(in crate::api) async fn context(
     State(app): State<App>,
-    headers: HeaderMap,
+    visitor: Visitor,
     Path(id): Path<String>,
     Params(query): Params<UserQuery>,
 ) -> Result<Json<TopicContextView>, ApiError> {
-    let (id, scope) = (topic_id(&id)?, whose(&app, &headers, query.user_id.as_deref())?);
+    let (id, scope) = (topic_id(&id)?, whose(&app, &visitor, query.user_id.as_deref())?);
     let TopicContext { topic, recent } = app.memory.topic_context(&scope, id).await?;
     let summary =
         topic.summary.map(|summary| json!({"role": "system", "content": format!("Topic summary: {summary}")}));
@@ -245,11 +245,11 @@ pub(in crate::api) async fn context(
     responses((status = 200, body = TopicsFound), (status = 400, body = ErrorView)))]
 pub(in crate::api) async fn search(
     State(app): State<App>,
-    headers: HeaderMap,
+    visitor: Visitor,
     body: Body,
 ) -> Result<Json<TopicsFound>, ApiError> {
-    let search: TopicSearch = app.read_json(&headers, body).await?;
-    let scope = whose(&app, &headers, search.user_id.as_deref())?;
+    let search: TopicSearch = app.read_json(&visitor, body).await?;
+    let scope = whose(&app, &visitor, search.user_id.as_deref())?;
     let limit = super::recall::within("limit", search.limit, FOUND)?.unwrap_or(FOUND_DEFAULT);
     let found = app.memory.search_topics(&scope, &search.query, limit).await?;
     Ok(Json(TopicsFound { topics: found.into_iter().map(TopicFound::from).collect() }))

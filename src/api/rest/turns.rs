@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Path, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -11,6 +11,7 @@ use utoipa::ToSchema;
 
 use super::{ListQuery, UserQuery, cursor};
 use crate::api::App;
+use crate::api::access::Visitor;
 use crate::api::error::{ApiError, ErrorView};
 use crate::api::identity::{SessionPath, session_header};
 use crate::api::params::Params;
@@ -47,11 +48,11 @@ pub(in crate::api) struct Turns {
     responses((status = 200, body = Turns), (status = 404, body = ErrorView)))]
 pub(in crate::api) async fn list(
     State(app): State<App>,
-    headers: HeaderMap,
+    visitor: Visitor,
     SessionPath(id): SessionPath,
     Params(query): Params<ListQuery>,
 ) -> Result<Json<Turns>, ApiError> {
-    let scope = app.scope(&headers, query.user_id.as_deref(), Some(id))?;
+    let scope = app.scope(&visitor, query.user_id.as_deref(), Some(id))?;
     let page = app.memory.turns(&scope, id, query.page()?).await?;
     let turns = page.items.into_iter().map(|turn| TurnView::of(turn, &scope)).collect();
     Ok(Json(Turns { turns, next: cursor(page.next) }))
@@ -68,12 +69,12 @@ pub(in crate::api) struct Revisions {
     responses((status = 200, body = TurnView), (status = 404, body = ErrorView)))]
 pub(in crate::api) async fn show(
     State(app): State<App>,
-    headers: HeaderMap,
+    visitor: Visitor,
     Path(id): Path<String>,
     Params(query): Params<UserQuery>,
 ) -> Result<Json<TurnView>, ApiError> {
-    let (id, session) = (turn_id(&id)?, session_header(&headers)?);
-    let scope = app.scope(&headers, query.user_id.as_deref(), session)?;
+    let (id, session) = (turn_id(&id)?, session_header(&visitor)?);
+    let scope = app.scope(&visitor, query.user_id.as_deref(), session)?;
     Ok(Json(TurnView::of(app.memory.turn(&scope, id).await?, &scope)))
 }
 
@@ -83,12 +84,12 @@ pub(in crate::api) async fn show(
     responses((status = 200, body = Revisions), (status = 404, body = ErrorView)))]
 pub(in crate::api) async fn revisions(
     State(app): State<App>,
-    headers: HeaderMap,
+    visitor: Visitor,
     Path(id): Path<String>,
     Params(query): Params<UserQuery>,
 ) -> Result<Json<Revisions>, ApiError> {
-    let (id, session) = (turn_id(&id)?, session_header(&headers)?);
-    let scope = app.scope(&headers, query.user_id.as_deref(), session)?;
+    let (id, session) = (turn_id(&id)?, session_header(&visitor)?);
+    let scope = app.scope(&visitor, query.user_id.as_deref(), session)?;
     let revisions = app.memory.revisions(&scope, id).await?;
     Ok(Json(Revisions { revisions: revisions.into_iter().map(RevisionView::from).collect() }))
 }
@@ -103,12 +104,12 @@ pub(super) fn turn_id(text: &str) -> Result<TurnId, ApiError> {
     request_body = NewTurn, responses((status = 201, body = TurnView), (status = 404, body = ErrorView)))]
 pub(in crate::api) async fn add(
     State(app): State<App>,
-    headers: HeaderMap,
+    visitor: Visitor,
     SessionPath(id): SessionPath,
     body: Body,
 ) -> Result<(StatusCode, Json<TurnView>), ApiError> {
-    let new: NewTurn = app.read_json(&headers, body).await?;
-    let scope = app.scope(&headers, new.user_id.as_deref(), Some(id))?;
+    let new: NewTurn = app.read_json(&visitor, body).await?;
+    let scope = app.scope(&visitor, new.user_id.as_deref(), Some(id))?;
     let NewTurn { query, response, metadata, created_at, .. } = new;
     let past = PastTurn { query, response, metadata, created_at };
     let turn = app.memory.add_turn(&scope, id, past).await?;

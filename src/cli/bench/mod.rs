@@ -4,6 +4,7 @@ mod archive;
 mod bare;
 mod chatter;
 mod facts;
+mod long;
 mod process;
 mod proxy;
 mod recall;
@@ -38,10 +39,14 @@ enum What {
     Followups(recall::followups::FollowupsArgs),
     /// Whether messages find their topic.
     Topics(topics::TopicsArgs),
+    /// Whether the summary that tells of the answer is found.
+    Episodes(recall::episodes::EpisodesArgs),
     /// Learn weights for recall from chats with questions.
     Learn(recall::learn::LearnArgs),
     /// What recall costs, and how that grows.
     RecallSpeed(recall::speed::SpeedArgs),
+    /// A conversation that never ends: context, recall and digest must not grow with it.
+    Long(long::LongArgs),
     /// Archived turns beside gzip and base64: bytes and speed.
     Archive(archive::ArchiveArgs),
     /// What of the answers survives in summaries of a twentieth.
@@ -65,9 +70,11 @@ pub(super) fn bench(args: &BenchArgs, json: bool) -> anyhow::Result<ExitCode> {
         What::Proxy(args) => runtime.block_on(proxy::run(args))?.print(json),
         What::Recall(args) => recall::print(&runtime.block_on(recall::rank::run(args))?, json)?,
         What::Followups(args) => recall::print(&runtime.block_on(recall::followups::run(args))?, json)?,
+        What::Episodes(args) => recall::print(&runtime.block_on(recall::episodes::run(args))?, json)?,
         What::Topics(args) => recall::print(&runtime.block_on(topics::run(args))?, json)?,
         What::Learn(args) => recall::print(&runtime.block_on(recall::learn::run(args))?, json)?,
         What::RecallSpeed(args) => recall::print(&runtime.block_on(recall::speed::run(args))?, json)?,
+        What::Long(args) => recall::print(&runtime.block_on(long::run(args))?, json)?,
         What::Archive(args) => archive::run(args)?.print(json),
         What::Summaries(args) => recall::print(&summaries::run(args)?, json)?,
         What::Facts(args) => recall::print(&facts::run(args)?, json)?,

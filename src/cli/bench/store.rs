@@ -209,6 +209,7 @@ pub(super) async fn settle(path: &Path) -> anyhow::Result<()> {
     while !memory.derive_rows().await?.is_nothing() {}
     memory.check_topics().await?;
     while !memory.tend_topics().await?.is_nothing() {}
+    while memory.learn_facts().await? > 0 {}
     memory.run_jobs_once().await?;
     while memory.pack_blocks().await? > 0 {}
     store.close().await?;

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use super::{Check, jobs};
 use crate::cli::Common;
 use crate::cli::config::look_closer;
-use crate::cli::table::{bytes, flat, short};
+use crate::cli::table::{bytes, counted, flat, short};
 use crate::config::{Settings, file_in_use};
 use crate::store::{Inspection, Sqlite, StoreError};
 
@@ -133,17 +133,31 @@ fn health(data: &Path, seen: &Inspection) -> Check {
     }
 }
 
-pub(super) fn key(settings: &Settings) -> Check {
-    match settings.api_key() {
-        Some(_) => Check::ok("key", "clients must show `api_key`, as a bearer or as x-api-key"),
-        None => Check::ok("key", format!("none needed: only this machine can reach {}", settings.listen)),
+/// What is open. `keys` is how many the data file has.
+pub(super) fn key(settings: &Settings, keys: u64, has_secret: bool) -> Check {
+    if keys > 0 && !has_secret {
+        let told = "the secret that keys are sealed with is gone (the file .secret beside the data file)";
+        return Check::fail(
+            "key",
+            format!("{told}: none of the {keys} keys opens anything; put it back, or make new keys"),
+        );
+    }
+    let made = counted(keys, "key");
+    match (settings.api_key(), keys) {
+        (Some(_), 0) => Check::ok("key", "clients must show `api_key`, as a bearer or as x-api-key"),
+        (Some(_), _) => Check::ok("key", format!("clients must show `api_key` or one of {made} (`recalld keys list`)")),
+        (None, 0) => match settings.check_reach(false) {
+            Ok(()) => Check::ok("key", format!("none needed: only this machine can reach {}", settings.listen)),
+            Err(reason) => Check::fail("key", reason),
+        },
+        (None, _) => Check::ok("key", format!("clients must show one of {made} (`recalld keys list`)")),
     }
 }
 
-pub(super) fn users(settings: &Settings) -> Check {
+pub(super) fn users(settings: &Settings, keyed: bool) -> Check {
     Check::ok(
         "users",
-        match settings.share_unidentified() {
+        match settings.share_unidentified(keyed) {
             _ if settings.openwebui_jwt_secret.is_some() => {
                 "only Open WebUI's signed user token names a user; what else requests say about users is ignored"
             }
@@ -189,6 +203,23 @@ mod tests {
         let open = judge_file("/x", 10, 0o644);
         assert_eq!(open.status, Status::Warn);
         assert!(open.detail.contains("chmod 600 /x"), "{}", open.detail);
+    }
+
+    #[test]
+    fn what_is_open_is_told() {
+        let (open, keyed) =
+            (Settings::default(), Settings { api_key: "0123456789abcdef".into(), ..Settings::default() });
+        let public = Settings { listen: ([0, 0, 0, 0], 7077).into(), ..Settings::default() };
+        for (settings, keys, secret, status) in [
+            (&open, 0, false, Status::Ok),
+            (&open, 2, true, Status::Ok),
+            (&open, 2, false, Status::Fail),
+            (&keyed, 0, false, Status::Ok),
+            (&public, 0, false, Status::Fail),
+            (&public, 1, true, Status::Ok),
+        ] {
+            assert_eq!(key(settings, keys, secret).status, status, "{} with {keys} keys", settings.listen);
+        }
     }
 
     #[test]

@@ -1,10 +1,12 @@
 //! `recalld doctor`: what is well, what is not, and what to do about it.
 //!
 //! Reading order: the checks' shape here, `here` (this machine and its file), `there` (servers: ours and
-//! the model's), `jobs` (work in the background).
+//! the model's), `jobs` (work in the background), `memory` (who summarises there), `facts` (what is known).
 
+mod facts;
 mod here;
 mod jobs;
+mod memory;
 mod there;
 
 use std::process::ExitCode;
@@ -83,12 +85,15 @@ async fn examine(common: &Common) -> Vec<Check> {
     let seen = Sqlite::inspect(&data);
     checks.push(here::settings(common, settings));
     checks.extend(here::data_file(&data, &seen));
+    let keys = seen.as_ref().ok().and_then(|seen| seen.as_ref()).map(|seen| (seen.keys.unwrap_or(0), seen.has_secret));
     let holder = seen.ok().flatten().and_then(|seen| seen.holder);
     let (server, running) = there::server(common, settings, holder).await;
     checks.extend(server);
     checks.push(there::model(settings, running).await);
     checks.push(there::embedder(settings, running).await);
-    checks.extend([here::key(settings), here::users(settings), here::clock(&data)]);
+    checks.push(memory::model(settings, running).await);
+    let (keys, has_secret) = keys.unwrap_or((0, false));
+    checks.extend([here::key(settings, keys, has_secret), here::users(settings, keys > 0), here::clock(&data)]);
     checks
 }
 

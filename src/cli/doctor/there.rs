@@ -10,7 +10,7 @@ use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::{Check, jobs};
+use super::{Check, facts, jobs, memory};
 use crate::cli::Common;
 use crate::cli::client::{Client, base_url, headers};
 use crate::cli::embedder;
@@ -39,7 +39,7 @@ pub(super) async fn server(common: &Common, settings: &Settings, holder: Option<
         (None, None) => return (vec![nobody_serves(settings).await], false),
     };
     let doors = url.and_then(|url| {
-        let headers = headers(common.user.as_deref(), settings);
+        let headers = headers(common, settings);
         let headers = headers.map_err(|error| Failure::Usage(format!("{error:#}")))?;
         Ok((Client::at(url.clone(), headers, settings), url))
     });
@@ -70,11 +70,19 @@ async fn visit(doors: &Client, url: &str) -> (Vec<Check>, bool) {
     };
     let mut checks = vec![judge_ready(url, &ready)];
     match timeout(PATIENCE, doors.stats()).await {
-        Ok(Ok(stats)) => {
-            checks.extend([Some(judge_stats(&stats)), judge_jobs(&stats), judge_ids(&stats)].into_iter().flatten())
-        }
+        Ok(Ok(stats)) => checks.extend(
+            [
+                Some(judge_stats(&stats)),
+                judge_jobs(&stats),
+                memory::judge(&stats),
+                facts::judge(&stats),
+                judge_ids(&stats),
+            ]
+            .into_iter()
+            .flatten(),
+        ),
         Ok(Err(failure)) => {
-            checks.push(Check::fail("stats", format!("{failure}; is RECALLD_API_KEY the server's key?")));
+            checks.push(Check::fail("stats", format!("{failure}; show a key of the server with --key or RECALLD_KEY")));
         }
         Err(_) => checks.push(Check::fail("stats", format!("{url} does not count within 2 s"))),
     }
@@ -196,11 +204,11 @@ fn judge_list(url: &str, model: Option<&str>, list: &[String], why: &str) -> Che
 }
 
 /// Ollama lists `llama3.2:latest` and answers to `llama3.2`.
-fn is_same(listed: &str, asked: &str) -> bool {
+pub(super) fn is_same(listed: &str, asked: &str) -> bool {
     listed == asked || listed.strip_suffix(":latest") == Some(asked)
 }
 
-async fn list_models(url: &str, key: Option<&str>) -> Result<Vec<String>, String> {
+pub(super) async fn list_models(url: &str, key: Option<&str>) -> Result<Vec<String>, String> {
     timeout(PATIENCE, ask_for_models(url, key))
         .await
         .unwrap_or_else(|_| Err(format!("{url} does not answer within 2 s")))
@@ -218,7 +226,7 @@ async fn ask_for_models(url: &str, key: Option<&str>) -> Result<Vec<String>, Str
     let response = sent.map_err(|error| format!("cannot reach {url}: {}; does it run?", root_cause(&error)))?;
     match response.status() {
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
-            return Err(format!("{url} refuses the key; see `upstream_key_env`"));
+            return Err(format!("{url} refuses the key; see `upstream_key_env` and `memory_key_env`"));
         }
         StatusCode::NOT_FOUND => return Err(format!("{url} has no list of models; does the URL end in /v1?")),
         status if !status.is_success() => return Err(format!("{url} answers with {status}")),

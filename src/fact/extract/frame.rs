@@ -45,7 +45,9 @@ pub(super) fn frame(view: &View<'_>, at: usize) -> Result<Frame, Refusal> {
 pub(super) fn asks(view: &View<'_>, end: usize) -> bool {
     let table = view.table;
     let begins = |at: &usize| {
-        is_mark(&view.words[*at]) || table.clause.contains(view.word(*at)) || table.asked.end_at(&view.words, *at).is_some()
+        is_mark(&view.words[*at])
+            || table.clause.contains(view.word(*at))
+            || table.asked.end_at(&view.words, *at).is_some()
     };
     let Some(behind) = (end..view.words.len()).find(begins) else { return true };
     let behind = if is_mark(&view.words[behind]) { behind + 1 } else { behind };
@@ -73,9 +75,12 @@ pub(super) fn stance(view: &View<'_>, words: std::ops::Range<usize>) -> Option<R
 pub(super) fn is_about_others(view: &View<'_>, key: &Key) -> bool {
     let table = view.table;
     let is = |words: &HashSet<String>, at: usize| words.contains(view.word(at));
-    let spanish = view.tongue == Tongue::Spanish && (0..view.words.len()).any(|at| table.anchors.contains_key(view.word(at)));
+    let spanish =
+        view.tongue == Tongue::Spanish && (0..view.words.len()).any(|at| table.anchors.contains_key(view.word(at)));
     let own = spanish || (0..view.words.len()).any(|at| Tongue::ALL.iter().any(|one| is(&Table::of(*one).own, at)));
-    let theirs = |at: usize| is(&table.own, at) && (is(&table.others, at + 1) || table.relations.contains_key(view.word(at + 1)));
+    let theirs = |at: usize| {
+        is(&table.own, at) && (is(&table.others, at + 1) || table.relations.contains_key(view.word(at + 1)))
+    };
     let speaks = (0..view.words.len()).any(|at| table.implied.iter().any(|subject| view.word(at) == subject));
     let close = ["family", "friend", "pet"].contains(&key.name.as_str());
     !own || (!close && !speaks && (0..view.words.len()).any(theirs))
@@ -104,9 +109,9 @@ fn led(view: &View<'_>, start: usize, at: usize) -> Option<Frame> {
             (&table.note, Some(|frame| frame.notes = true)),
             (&table.forget, Some(|frame| frame.forgets = true)),
         ];
-        let longest = leads.into_iter().filter_map(|(phrases, mark)| {
-            phrases.end_at(&view.words[..at], next).map(|end| (end, mark))
-        });
+        let longest = leads
+            .into_iter()
+            .filter_map(|(phrases, mark)| phrases.end_at(&view.words[..at], next).map(|end| (end, mark)));
         let (end, mark) = longest.max_by_key(|(end, _)| *end)?;
         if let Some(mark) = mark {
             mark(&mut frame);

@@ -172,7 +172,8 @@ impl Reader<'_> {
 
     fn propose(&mut self, proposal: Proposal) {
         let all = &mut self.extracted.proposals;
-        let known = all.iter().any(|one| one.key == proposal.key && one.act == proposal.act && one.value == proposal.value);
+        let known =
+            all.iter().any(|one| one.key == proposal.key && one.act == proposal.act && one.value == proposal.value);
         if all.len() < PROPOSALS_MAX && !known {
             all.push(proposal.masked());
         }
@@ -271,7 +272,8 @@ fn closes(table: &Table, word: &Word<'_>) -> bool {
 
 /// What is stated without its subject: "I live in Porto and work as a nurse".
 fn implied(view: &View<'_>, is_question: bool) -> Vec<Match<'static>> {
-    let Some(subject) = view.table.implied.iter().find(|subject| view.words.iter().any(|word| word.text == ***subject)) else {
+    let Some(subject) = view.table.implied.iter().find(|subject| view.words.iter().any(|word| word.text == ***subject))
+    else {
         return Vec::new();
     };
     let mut matches = Vec::new();
@@ -288,7 +290,8 @@ fn implied(view: &View<'_>, is_question: bool) -> Vec<Match<'static>> {
                     values.iter_mut().for_each(|value| *value = shift(value));
                 }
                 // What holds for the clause before holds on.
-                one.frame = one.frame.and_then(|_| frame(view, at + 1).map(|_| Frame { start: at, ..Frame::default() }));
+                one.frame =
+                    one.frame.and_then(|_| frame(view, at + 1).map(|_| Frame { start: at, ..Frame::default() }));
                 Match { found, ..one }
             }));
         }
@@ -317,7 +320,8 @@ struct Context {
 impl Context {
     fn of(sentences: &[Sentence<'_, '_>], tongue: Tongue) -> Context {
         let table = Table::of(tongue);
-        let says = |phrases: &Phrases, sentence: &Sentence<'_, '_>| phrases.are_in(&spelled(sentence.words, &table.spelling));
+        let says =
+            |phrases: &Phrases, sentence: &Sentence<'_, '_>| phrases.are_in(&spelled(sentence.words, &table.spelling));
         let played = sentences.iter().position(|sentence| says(&table.played, sentence));
         let about_text = sentences.iter().any(|sentence| says(&table.about_text, sentence));
         Context { played, about_text }
@@ -337,7 +341,8 @@ fn sentences<'w, 'a>(words: &'w [Word<'a>]) -> Vec<Sentence<'w, 'a>> {
     let whole = words.split_inclusive(ends);
     let cut = whole.flat_map(|sentence| {
         let asks = sentence.last().is_some_and(|last| last.text == ASKED);
-        let words = sentence.strip_suffix(sentence.last().filter(|last| ends(last)).map_or(&[][..], std::slice::from_ref));
+        let words =
+            sentence.strip_suffix(sentence.last().filter(|last| ends(last)).map_or(&[][..], std::slice::from_ref));
         words.unwrap_or(sentence).chunks(SENTENCE_WORDS_MAX).map(move |words| Sentence { words, asks })
     });
     cut.collect()

@@ -47,7 +47,14 @@ pub(super) struct Found {
 impl Pattern {
     /// Reads a pattern as written above.
     pub(super) fn read(text: &str) -> Pattern {
-        let mut pattern = Pattern { before: None, pieces: Vec::new(), anchors: Vec::new(), named: HashSet::new(), has_wild: text.contains('*'), needs: Vec::new() };
+        let mut pattern = Pattern {
+            before: None,
+            pieces: Vec::new(),
+            anchors: Vec::new(),
+            named: HashSet::new(),
+            has_wild: text.contains('*'),
+            needs: Vec::new(),
+        };
         let mut words: Vec<&str> = Vec::new();
         for part in text.split_whitespace() {
             match part.strip_prefix('{').and_then(|part| part.strip_suffix('}')) {
@@ -96,7 +103,8 @@ impl Pattern {
     /// nicht mehr bei", and "i have a [*] [*] {animal}" is not "I have a weakness for fish".
     fn is_denied(&self, view: &View<'_>, found: &Found) -> bool {
         let is_held = |at: usize| found.held.iter().any(|(_, values)| values.iter().any(|value| value.contains(&at)));
-        let denies = |word: &str| view.table.negation.contains(word) || (self.has_wild && view.table.stop.contains(word));
+        let denies =
+            |word: &str| view.table.negation.contains(word) || (self.has_wild && view.table.stop.contains(word));
         let is_denied = |at: usize| denies(view.word(at)) && !self.named.contains(view.word(at)) && !is_held(at);
         let taken_back = view.table.negation.contains(view.word(found.at.end)) && !self.says_no(view);
         taken_back || Self::spoken(found).any(is_denied)
@@ -153,6 +161,8 @@ fn is_needed(word: &str) -> bool {
 
 /// Words as bits: a word whose bit is missing from a sentence is not in it.
 pub(super) fn bits<'a>(words: impl Iterator<Item = &'a str>) -> u128 {
-    let bit = |word: &str| 1 << (word.bytes().fold(7u32, |hash, byte| hash.wrapping_mul(31).wrapping_add(u32::from(byte))) % 128);
+    let bit = |word: &str| {
+        1 << (word.bytes().fold(7u32, |hash, byte| hash.wrapping_mul(31).wrapping_add(u32::from(byte))) % 128)
+    };
     words.fold(0, |bits, word| bits | bit(word))
 }

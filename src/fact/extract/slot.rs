@@ -266,7 +266,9 @@ impl View<'_> {
         let lists = ["diet", "nation", "status", "tongue", "medical", "animal"];
         let word = self.word(at);
         let alone = |list: &&str| self.table.list(list).is_some_and(|list| list.end_at(&self.words, at).is_some());
-        self.table.jobs.contains(word) || self.table.relations.contains_key(word) || lists.iter().any(|list| alone(list))
+        self.table.jobs.contains(word)
+            || self.table.relations.contains_key(word)
+            || lists.iter().any(|list| alone(list))
     }
 
     fn place(&self, at: usize, limit: usize) -> Option<Read> {
@@ -318,7 +320,8 @@ impl View<'_> {
         while let Some(next) = self.table.head.end_at(&self.words, first).filter(|next| *next <= limit) {
             first = next;
         }
-        let bare = |at: usize| self.table.not_value.contains(self.word(at)) || self.table.subject.contains(self.word(at));
+        let bare =
+            |at: usize| self.table.not_value.contains(self.word(at)) || self.table.subject.contains(self.word(at));
         if self.is_end(first, limit) || bare(first) || (first != at && self.refers(at, first)) {
             return None;
         }
@@ -331,7 +334,8 @@ impl View<'_> {
             end += 1;
         }
         let value = self.without_tail(first..end);
-        let has_word = value.clone().any(|at| !is_stop(self.word(at), self.tongue) && self.word(at).contains(char::is_alphabetic));
+        let has_word =
+            value.clone().any(|at| !is_stop(self.word(at), self.tongue) && self.word(at).contains(char::is_alphabetic));
         let personal = value.clone().any(|at| self.table.personal.contains(self.word(at)));
         (has_word && !personal).then_some((value, end))
     }
@@ -355,7 +359,8 @@ impl View<'_> {
     /// Without "a lot", "these days", "lol".
     fn without_tail(&self, mut value: Range<usize>) -> Range<usize> {
         let tail = |value: &Range<usize>| {
-            (value.start + 1..value.end).find(|at| self.table.tail.end_at(&self.words[..value.end], *at) == Some(value.end))
+            (value.start + 1..value.end)
+                .find(|at| self.table.tail.end_at(&self.words[..value.end], *at) == Some(value.end))
         };
         while let Some(at) = tail(&value) {
             value.end = at;
@@ -391,7 +396,8 @@ impl View<'_> {
 
     /// Whether something new begins here rather than another value: a verb, a subject.
     fn is_clause(&self, at: usize, limit: usize) -> bool {
-        let subject = |at: usize| self.table.subject.contains(self.word(at)) || self.table.verbs.contains(self.word(at));
+        let subject =
+            |at: usize| self.table.subject.contains(self.word(at)) || self.table.verbs.contains(self.word(at));
         (at..limit.min(at + 4)).take_while(|at| !self.is_end(*at, limit)).any(subject)
     }
 
@@ -399,7 +405,8 @@ impl View<'_> {
         let first = self.skip(&self.table.job_head, at);
         let mut head = None;
         for at in first..limit.min(first + 5) {
-            if self.is_end(at, limit) || is_stop(self.word(at), self.tongue) || self.table.stop.contains(self.word(at)) {
+            if self.is_end(at, limit) || is_stop(self.word(at), self.tongue) || self.table.stop.contains(self.word(at))
+            {
                 break;
             }
             if self.table.is_job(self.word(at)) {
@@ -414,7 +421,8 @@ impl View<'_> {
 
     fn count(&self, at: usize, limit: usize) -> Option<Read> {
         let word = self.word(at);
-        let counts = word.parse::<u16>().is_ok() || number(word, self.tongue).is_some() || self.table.articles.contains(word);
+        let counts =
+            word.parse::<u16>().is_ok() || number(word, self.tongue).is_some() || self.table.articles.contains(word);
         (counts && at < limit).then(|| Read::one(at..at + 1, at + 1))?
     }
 
@@ -422,7 +430,9 @@ impl View<'_> {
         let word = self.word(at);
         let years = word.parse().ok().or_else(|| number(word, self.tongue).map(u32::from))?;
         let next = self.words.get(at).map_or("", |word| &self.text[word.at.end..]);
-        let measured = next.trim_start().starts_with(['%', '°', '€', '$', '.', '/', ':']) && !next.starts_with(". ") && next != ".";
+        let measured = next.trim_start().starts_with(['%', '°', '€', '$', '.', '/', ':'])
+            && !next.starts_with(". ")
+            && next != ".";
         let fits = (4..=110).contains(&years) && !measured && at < limit;
         fits.then(|| Read::one(at..at + 1, at + 1))?
     }
@@ -438,13 +448,16 @@ impl View<'_> {
             end += 1;
         }
         let whole = (first..end).any(is_month) && (first..end).any(is_number);
-        let digits = || self.words.get(first).is_some_and(|word| {
-            let date: &str = self.text[word.at.start..].split_whitespace().next().unwrap_or_default();
-            date.matches(['/', '-', '.']).count() >= 2 && date.trim_end_matches(['.', ',', '!']).len() >= 6
-        });
+        let digits = || {
+            self.words.get(first).is_some_and(|word| {
+                let date: &str = self.text[word.at.start..].split_whitespace().next().unwrap_or_default();
+                date.matches(['/', '-', '.']).count() >= 2 && date.trim_end_matches(['.', ',', '!']).len() >= 6
+            })
+        };
         match whole {
             true => Read::one(first..end, end),
-            false => (is_number(first) && digits()).then(|| Read::one(first..(first + 3).min(limit), (first + 3).min(limit)))?,
+            false => (is_number(first) && digits())
+                .then(|| Read::one(first..(first + 3).min(limit), (first + 3).min(limit)))?,
         }
     }
 

@@ -98,7 +98,8 @@ impl Said<'_, '_> {
             let named = if rule.item.is_empty() { value.clone() } else { self.filled(&rule.item, main, &value) };
             (self.key(&self.undear(&named)), value)
         });
-        let bare = values.is_empty().then(|| (self.key(&self.filled(&rule.item, 0, "")), self.filled(&rule.value, 0, "")));
+        let bare =
+            values.is_empty().then(|| (self.key(&self.filled(&rule.item, 0, "")), self.filled(&rule.value, 0, "")));
         all.chain(bare).filter(|(_, value)| !value.is_empty() || rule.act == Act::End).collect()
     }
 
@@ -208,7 +209,8 @@ fn clean(view: &View<'_>, words: Range<usize>) -> String {
     let digits = after[signed..].len() - after[signed..].trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let end = last.at.end + if 0 < signed { signed + digits } else { 0 };
     let before = &view.text[..first.at.start];
-    let sign = before.chars().next_back().filter(|c| matches!(c, '$' | '€' | '£' | '¥' | '@')).map_or(0, char::len_utf8);
+    let sign =
+        before.chars().next_back().filter(|c| matches!(c, '$' | '€' | '£' | '¥' | '@')).map_or(0, char::len_utf8);
     let written = &view.text[first.at.start - sign..end.max(first.at.start)];
     let money = after.trim_start().chars().next().filter(|c| matches!(c, '$' | '€' | '£')).filter(|_| sign == 0);
     let has_number = written.ends_with(|c: char| c.is_ascii_digit());

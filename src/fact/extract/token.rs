@@ -9,9 +9,8 @@ use std::ops::Range;
 use crate::language::{Word, spans};
 
 /// Words before a full stop that ends no sentence.
-const SHORT_FORMS: [&str; 16] = [
-    "dr", "mr", "mrs", "ms", "prof", "st", "jr", "sr", "sra", "mme", "mlle", "dhr", "mevr", "drs", "ir", "ing",
-];
+const SHORT_FORMS: [&str; 16] =
+    ["dr", "mr", "mrs", "ms", "prof", "st", "jr", "sr", "sra", "mme", "mlle", "dhr", "mevr", "drs", "ir", "ing"];
 
 /// The end of a sentence.
 pub(super) const STOP: &str = ".";

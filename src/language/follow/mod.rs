@@ -3,11 +3,11 @@
 //! One table of patterns per language, beside this file.
 
 use std::collections::HashSet;
-use std::sync::LazyLock;
 
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 
 use super::phrase::Phrases;
+use super::table::{Tables, phrases, texts_beside, word_set, written};
 use super::tongue::Tongue;
 use super::vocabulary::{is_first_person, is_stop};
 use super::words::Word;
@@ -19,12 +19,22 @@ const OWN_WORDS_MAX: usize = 5;
 ///
 /// `words` are those of the text; `named` says that it names somebody known, which capitals alone may not show.
 pub fn follows_up(text: &str, words: &[Word<'_>], tongue: Tongue, named: bool) -> bool {
-    let table = Table::of(tongue);
-    let own = words.iter().filter(|word| is_own(&word.text, tongue)).count();
+    let own = own_words(words, tongue);
     if words.is_empty() || OWN_WORDS_MAX < own {
         return false;
     }
     let has_name = named || has_name(text, words, tongue);
+    leaves_out(words, tongue, own, has_name) || (!has_name && points_back(words, tongue))
+}
+
+/// Whether a text leaves out what was said before: "and in winter", "why". A pronoun alone does not make it so.
+pub fn is_elliptic(text: &str, words: &[Word<'_>], tongue: Tongue) -> bool {
+    let own = own_words(words, tongue);
+    !words.is_empty() && own <= OWN_WORDS_MAX && leaves_out(words, tongue, own, has_name(text, words, tongue))
+}
+
+fn leaves_out(words: &[Word<'_>], tongue: Tongue, own: usize, has_name: bool) -> bool {
+    let table = Table::of(tongue);
     if let Some(opened) = table.open.end_at(words, 0) {
         let is_whole = words.get(opened).is_some_and(|word| table.asking.contains(&*word.text));
         // "And in winter?" and "And Lisbon?" say nothing alone, "and how expensive?" neither.
@@ -32,8 +42,11 @@ pub fn follows_up(text: &str, words: &[Word<'_>], tongue: Tongue, named: bool) -
             return true;
         }
     }
-    let bare = own == 0 && words.len() <= 2 && !is_about_me(words, tongue);
-    bare || (!has_name && points_back(words, tongue))
+    own == 0 && words.len() <= 2 && !is_about_me(words, tongue)
+}
+
+fn own_words(words: &[Word<'_>], tongue: Tongue) -> usize {
+    words.iter().filter(|word| is_own(&word.text, tongue)).count()
 }
 
 /// Whether a word of the text points at something outside it: a pronoun, "for that", "the same".
@@ -72,11 +85,11 @@ fn has_name(text: &str, words: &[Word<'_>], tongue: Tongue) -> bool {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Table {
-    #[serde(deserialize_with = "words")]
+    #[serde(deserialize_with = "word_set")]
     saying: HashSet<String>,
     #[serde(deserialize_with = "phrases")]
     open: Phrases,
-    #[serde(deserialize_with = "words")]
+    #[serde(deserialize_with = "word_set")]
     asking: HashSet<String>,
     #[serde(deserialize_with = "phrases")]
     points: Phrases,
@@ -86,27 +99,9 @@ struct Table {
 
 impl Table {
     fn of(tongue: Tongue) -> &'static Table {
-        static ALL: [LazyLock<Table>; 5] = [
-            LazyLock::new(|| Table::read(include_str!("en.toml"))),
-            LazyLock::new(|| Table::read(include_str!("nl.toml"))),
-            LazyLock::new(|| Table::read(include_str!("de.toml"))),
-            LazyLock::new(|| Table::read(include_str!("fr.toml"))),
-            LazyLock::new(|| Table::read(include_str!("es.toml"))),
-        ];
-        &ALL[tongue as usize]
+        static ALL: Tables<Table> = Tables::new(texts_beside!(), written);
+        ALL.of(tongue)
     }
-
-    fn read(text: &str) -> Table {
-        toml::from_str(text).expect("the tables are compiled in and read by every test")
-    }
-}
-
-fn phrases<'de, D: Deserializer<'de>>(from: D) -> Result<Phrases, D::Error> {
-    Ok(Phrases::read(&Vec::<String>::deserialize(from)?))
-}
-
-fn words<'de, D: Deserializer<'de>>(from: D) -> Result<HashSet<String>, D::Error> {
-    Ok(String::deserialize(from)?.split_whitespace().map(str::to_owned).collect())
 }
 
 #[cfg(test)]

@@ -1,11 +1,9 @@
 //! The words of one language that say when, as written in its table and as they are used.
 
-use std::sync::LazyLock;
-
 use serde::Deserialize;
 
 use super::calendar::{Part, Relative, Unit};
-use crate::language::{Phrases, Tongue};
+use crate::language::{self, Phrases, Tables, Tongue, texts_beside};
 
 /// A table as it is written.
 #[derive(Deserialize)]
@@ -118,18 +116,12 @@ pub(super) struct Table {
 
 impl Table {
     pub(super) fn of(tongue: Tongue) -> &'static Table {
-        static ALL: [LazyLock<Table>; 5] = [
-            LazyLock::new(|| Table::read(include_str!("en.toml"))),
-            LazyLock::new(|| Table::read(include_str!("nl.toml"))),
-            LazyLock::new(|| Table::read(include_str!("de.toml"))),
-            LazyLock::new(|| Table::read(include_str!("fr.toml"))),
-            LazyLock::new(|| Table::read(include_str!("es.toml"))),
-        ];
-        &ALL[tongue as usize]
+        static ALL: Tables<Table> = Tables::new(texts_beside!(), Table::read);
+        ALL.of(tongue)
     }
 
-    fn read(text: &str) -> Table {
-        let written: Written = toml::from_str(text).expect("the tables are compiled in and read by every test");
+    fn read(text: &'static str) -> Table {
+        let written: Written = language::written(text);
         let fixed = [
             (&written.today, Relative::Day(0)),
             (&written.yesterday, Relative::Day(-1)),

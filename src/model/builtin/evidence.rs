@@ -22,9 +22,19 @@ pub(super) struct Source {
     pub(super) name: Option<String>,
 }
 
+/// The headings over lines that somebody said, word for word. What stands under others was put together from them.
+const SAID: [&str; 2] = ["## Relevant past", "## Recent conversation"];
+
 /// What a message hands us in a block, in its order.
 pub(super) fn remembered(text: &str) -> Vec<Remembered<'_>> {
-    block::inside(text).into_iter().flat_map(str::lines).filter_map(line).collect()
+    let mut said = true;
+    let lines = block::inside(text).into_iter().flat_map(str::lines).filter(move |line| {
+        if line.starts_with("## ") {
+            said = SAID.contains(line);
+        }
+        said
+    });
+    lines.filter_map(line).collect()
 }
 
 fn line(line: &str) -> Option<Remembered<'_>> {
@@ -62,6 +72,7 @@ mod tests {
         let text = block::block(
             "## Relevant past\n- 2026-01-01 (550e8400) User: I live in Lisbon.\n\
              - 2026-01-02 (550e8400) Ann: So: do I.\n- 2026-01-02 (550e8400) Tool: 42\nnoise\n\n\
+             ## Summaries\n- 2026-01-01 (this conversation) turns 1-20: user: Rex.\n\n\
              ## Recent conversation\n- Assistant: Nice.",
         );
         let lines = remembered(&text);

@@ -320,7 +320,8 @@ mod tests {
         let messages = wire("user: I live in Lisbon.\n user: Where do I live?");
         let mut told = Vec::new();
         for stream in [false, true] {
-            let pieces = Builtin.ask(Prompt { messages: messages.clone(), stream }).await.expect("an answer");
+            let pieces =
+                Builtin.ask(Prompt { messages: messages.clone(), stream, model: None }).await.expect("an answer");
             told.push(pieces.map(|piece| piece.expect("a piece")).collect::<Vec<_>>().await);
         }
         let text = |pieces: &[Piece]| -> String {

@@ -138,7 +138,7 @@ fn normalise(vector: &mut [f32]) {
 }
 
 /// The beginning of a text, of at most so many bytes, cut between characters.
-fn beginning(text: &str, bytes_max: usize) -> &str {
+pub(in crate::model) fn beginning(text: &str, bytes_max: usize) -> &str {
     let mut end = text.len().min(bytes_max);
     while !text.is_char_boundary(end) {
         end -= 1;

@@ -100,7 +100,8 @@ pub(super) async fn whole(body: Body, settings: &OpenAiSettings) -> Result<Piece
     Ok(Box::pin(streams::iter(pieces.into_iter().map(Ok))))
 }
 
-fn read_whole(bytes: &[u8], settings: &OpenAiSettings) -> Result<Vec<Piece>, ModelError> {
+/// The words of an answer that came whole, and how it ended.
+pub(super) fn read_whole(bytes: &[u8], settings: &OpenAiSettings) -> Result<Vec<Piece>, ModelError> {
     let unreadable = |reason: &str| ModelError::Unreadable(tidy(reason, settings));
     let answer: Value = serde_json::from_slice(bytes)
         .map_err(|_| unreadable(&format!("it is not JSON: {}", String::from_utf8_lossy(bytes))))?;

@@ -109,7 +109,8 @@ impl OpenAi {
     }
 
     fn question(&self, prompt: Prompt) -> Bytes {
-        let mut body = json!({ "model": self.settings.model, "messages": prompt.messages, "stream": prompt.stream });
+        let model = prompt.model.as_ref().unwrap_or(&self.settings.model);
+        let mut body = json!({ "model": model, "messages": prompt.messages, "stream": prompt.stream });
         if prompt.stream {
             body["stream_options"] = json!({ "include_usage": true });
         }

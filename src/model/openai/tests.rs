@@ -54,7 +54,7 @@ async fn asking<H: Handler<T, ()>, T: 'static>(handler: H) -> OpenAi {
 async fn hear(model: &OpenAi, stream: bool) -> (String, Result<Ending, ModelError>) {
     let messages = vec![json!({ "role": "user", "content": "hello?" })];
     let mut text = String::new();
-    let mut pieces = match model.ask(Prompt { messages, stream }).await {
+    let mut pieces = match model.ask(Prompt { messages, stream, model: None }).await {
         Ok(pieces) => pieces,
         Err(error) => return (text, Err(error)),
     };

@@ -77,7 +77,7 @@ impl Question {
         let (stream, wants_usage) = (is_true("/stream"), is_true("/stream_options/include_usage"));
         match body.get_mut("messages").map(Value::take) {
             Some(Value::Array(messages)) if !messages.is_empty() => {
-                Ok(Self { prompt: Prompt { messages, stream }, wants_usage })
+                Ok(Self { prompt: Prompt { messages, stream, model: None }, wants_usage })
             }
             _ => Err("`messages` must be a list with at least one message"),
         }

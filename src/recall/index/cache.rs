@@ -4,19 +4,32 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use super::ScopeIndex;
+use crate::recall::episodes::EpisodeShelf;
 use crate::scope::Scope;
 use crate::store::ChangeMark;
 
-/// A scope's index, and up to when it knows its scope.
+/// A scope's index and summaries, and up to when they know their scope.
 pub(crate) struct Shelf {
     /// One loads or catches up at a time; the others wait for it.
-    pub(crate) catching_up: Arc<tokio::sync::Mutex<Option<ChangeMark>>>,
+    pub(crate) catching_up: Arc<tokio::sync::Mutex<Marks>>,
     pub(crate) index: RwLock<ScopeIndex>,
+    episodes: RwLock<EpisodeShelf>,
+}
+
+/// Up to when a shelf knows its scope.
+#[derive(Debug, Default)]
+pub(crate) struct Marks {
+    pub(crate) turns: Option<ChangeMark>,
+    pub(crate) episodes: Option<ChangeMark>,
 }
 
 impl Shelf {
     fn new(dimensions: usize) -> Self {
-        Self { catching_up: Arc::default(), index: RwLock::new(ScopeIndex::new(dimensions)) }
+        Self {
+            catching_up: Arc::default(),
+            index: RwLock::new(ScopeIndex::new(dimensions)),
+            episodes: RwLock::default(),
+        }
     }
 
     /// Reads the index.
@@ -27,6 +40,21 @@ impl Shelf {
     /// Changes the index.
     pub(crate) fn write<T>(&self, with: impl FnOnce(&mut ScopeIndex) -> T) -> T {
         with(&mut self.index.write().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Reads the summaries.
+    pub(crate) fn read_episodes<T>(&self, with: impl FnOnce(&EpisodeShelf) -> T) -> T {
+        with(&self.episodes.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Changes the summaries.
+    pub(crate) fn write_episodes<T>(&self, with: impl FnOnce(&mut EpisodeShelf) -> T) -> T {
+        with(&mut self.episodes.write().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// How much memory both take.
+    pub(crate) fn bytes(&self) -> usize {
+        self.read(ScopeIndex::bytes) + self.read_episodes(EpisodeShelf::bytes)
     }
 }
 

@@ -71,6 +71,13 @@ impl Vocabulary {
         self.words[tongue as usize].get(word).copied()
     }
 
+    /// The number of a word as it is said in a language, else in any other that was spoken here.
+    pub(crate) fn word_in_any(&self, word: &str, tongue: Tongue) -> Option<WordNo> {
+        let others = Tongue::ALL.into_iter().filter(|other| *other != tongue);
+        let spoken = |tongue: &Tongue| !self.words[*tongue as usize].is_empty();
+        std::iter::once(tongue).chain(others).filter(spoken).find_map(|tongue| self.word(word, tongue))
+    }
+
     /// A word as it was said, in lower case.
     pub(crate) fn text(&self, word: WordNo) -> &str {
         &self.texts[word as usize]

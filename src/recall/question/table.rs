@@ -1,10 +1,8 @@
 //! How one language asks: the patterns of its table, ready to use.
 
-use std::sync::LazyLock;
+use serde::Deserialize;
 
-use serde::{Deserialize, Deserializer};
-
-use crate::language::{Phrases, Tongue};
+use crate::language::{Phrases, Tables, Tongue, phrases, texts_beside, written};
 
 /// A table as it is written, with its patterns read.
 #[derive(Deserialize)]
@@ -40,21 +38,7 @@ pub(super) struct Table {
 
 impl Table {
     pub(super) fn of(tongue: Tongue) -> &'static Table {
-        static ALL: [LazyLock<Table>; 5] = [
-            LazyLock::new(|| Table::read(include_str!("en.toml"))),
-            LazyLock::new(|| Table::read(include_str!("nl.toml"))),
-            LazyLock::new(|| Table::read(include_str!("de.toml"))),
-            LazyLock::new(|| Table::read(include_str!("fr.toml"))),
-            LazyLock::new(|| Table::read(include_str!("es.toml"))),
-        ];
-        &ALL[tongue as usize]
+        static ALL: Tables<Table> = Tables::new(texts_beside!(), written);
+        ALL.of(tongue)
     }
-
-    fn read(text: &str) -> Table {
-        toml::from_str(text).expect("the tables are compiled in and read by every test")
-    }
-}
-
-fn phrases<'de, D: Deserializer<'de>>(from: D) -> Result<Phrases, D::Error> {
-    Ok(Phrases::read(&Vec::<String>::deserialize(from)?))
 }

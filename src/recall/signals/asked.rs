@@ -195,10 +195,7 @@ pub(crate) fn highest(mut scored: Vec<(f32, DocNo)>, count: usize) -> Vec<DocNo>
 
 /// A term as the scope knows it: by the question's language, else by the same word in another.
 fn find_term(vocabulary: &Vocabulary, word: &str, stem: &str, tongue: Tongue) -> Option<TermNo> {
-    let elsewhere = || {
-        let others = Tongue::ALL.into_iter().filter(|other| *other != tongue);
-        others.filter_map(|other| vocabulary.word(word, other)).map(|word| vocabulary.term_of(word)).next()
-    };
+    let elsewhere = || vocabulary.word_in_any(word, tongue).map(|word| vocabulary.term_of(word));
     vocabulary.term(stem).or_else(elsewhere)
 }
 

@@ -49,8 +49,7 @@ impl<'a> Late<'a> {
 
     /// The number of a word, if the scope knows it in this language or another.
     pub(crate) fn known(&self, word: &str, tongue: Tongue) -> Option<WordNo> {
-        let others = Tongue::ALL.into_iter().filter(|other| *other != tongue);
-        std::iter::once(tongue).chain(others).find_map(|tongue| self.index.vocabulary.word(word, tongue))
+        self.index.vocabulary.word_in_any(word, tongue)
     }
 
     /// How much of the question a list of words answers to, from 0 to 1.

@@ -91,27 +91,29 @@ pub(crate) fn own(docs: &Docs, terms: &[Wanted]) -> Scores {
     scores
 }
 
-/// The share of the question's weight whose terms occur in a message, for some messages. A question has at most 64
-/// terms, each with a bit.
+/// The share of the question's weight whose terms occur in a message, for some messages in the order of their numbers.
 pub(crate) fn coverage(index: &ScopeIndex, terms: &[AskedTerm], of: &[DocNo]) -> Vec<f32> {
     let docs = &index.keys;
-    let uses = |asked: &AskedTerm| asked.term.map_or(0, |term| docs.postings(term).len());
-    let weighed = terms.iter().filter(|asked| !asked.is_name);
-    let weighed: Vec<(Option<TermNo>, f32)> =
-        weighed.map(|asked| (asked.term, (asked.share * idf(docs.len(), uses(asked))) as f32)).collect();
-    let whole: f32 = weighed.iter().map(|(_, idf)| idf).sum();
     let mut covered = vec![0.0; of.len()];
-    for (share, no) in covered.iter_mut().zip(of).filter(|_| whole > 0.0) {
-        let mut found = 0_u64;
-        for word in docs.words(*no) {
-            let term = Some(index.vocabulary.term_of(word.word()));
-            let at = weighed.iter().position(|(asked, _)| *asked == term);
-            found |= at.map_or(0, |at| 1 << at);
-        }
-        let told = weighed.iter().enumerate().filter(|(at, _)| found & (1 << at) != 0);
-        *share = told.map(|(_, (_, idf))| idf).sum::<f32>() / whole;
+    let mut whole = 0.0;
+    for asked in terms.iter().filter(|asked| !asked.is_name) {
+        let postings = asked.term.map_or(&[][..], |term| docs.postings(term));
+        let idf = (asked.share * idf(docs.len(), postings.len())) as f32;
+        whole += idf;
+        each_among(postings, of, |at| covered[at] += idf);
     }
+    covered.iter_mut().filter(|_| whole > 0.0).for_each(|share| *share /= whole);
     covered
+}
+
+/// Calls with the place of every message that a posting is about. The longer of the two lists is looked up in.
+fn each_among(postings: &[Posting], of: &[DocNo], mut call: impl FnMut(usize)) {
+    if postings.len() < of.len() {
+        postings.iter().filter_map(|posting| of.binary_search(&posting.doc()).ok()).for_each(call);
+    } else {
+        let is_there = |no: &DocNo| postings.binary_search_by_key(no, |posting| posting.doc()).is_ok();
+        of.iter().enumerate().filter(|(_, no)| is_there(no)).for_each(|(at, _)| call(at));
+    }
 }
 
 /// BM25 where the speaker's name counts as a word of the message.

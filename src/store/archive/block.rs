@@ -8,7 +8,7 @@
 //! | 8 | xxh3 of the frame, before it was compressed |
 //! | varint | number of the dictionary |
 //! | varint | bytes of the frame |
-//! | the rest | the frame, compressed by zstd |
+//! | the rest | the frame, in the dictionary's words and compressed by zstd |
 
 use std::cell::RefCell;
 
@@ -34,18 +34,19 @@ const HEAD_BYTES_MAX: usize = SUM.end + 20;
 /// How much time a block is worth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Level {
-    /// When somebody may be waiting: zstd's level 3.
+    /// When somebody may be waiting: zstd's level 1.
     #[default]
     Quick,
-    /// When nobody is: zstd's level 19, several times slower to write and as fast to read.
+    /// When nobody is: zstd's level 19, many times slower to write and as fast to read.
     Thorough,
 }
 
 impl Level {
-    pub(super) fn number(self) -> i32 {
+    fn parameters(self) -> &'static [CParameter] {
         match self {
-            Self::Quick => 3,
-            Self::Thorough => 19,
+            // In words, four or five bytes are two words: more often than not too little to refer to, and costly to look for.
+            Self::Quick => &[CParameter::CompressionLevel(1), CParameter::MinMatch(6)],
+            Self::Thorough => &[CParameter::CompressionLevel(19)],
         }
     }
 }
@@ -125,14 +126,15 @@ fn seal(content: &[u8], level: Level) -> Result<Vec<u8>, BlockError> {
         return Err(BlockError::TooLarge(content.len() as u64));
     }
     let dictionary = newest();
-    let mut block = Vec::with_capacity(HEAD_BYTES_MAX + compress_bound(content.len()));
+    let coded = dictionary.encode(content);
+    let mut block = Vec::with_capacity(HEAD_BYTES_MAX + compress_bound(coded.len()));
     block.extend_from_slice(&MAGIC);
     block.push(VERSION);
     block.extend_from_slice(&[0; 8]);
     block.extend_from_slice(&xxh3_64(content).to_le_bytes());
     frame::put(&mut block, dictionary.id);
     frame::put(&mut block, content.len() as u64);
-    compress(content, dictionary, level, &mut block)?;
+    compress(&coded, level, &mut block)?;
     let seal = xxh3_64(&block[SEAL.end..]);
     block[SEAL].copy_from_slice(&seal.to_le_bytes());
     block.shrink_to_fit();
@@ -144,11 +146,10 @@ fn open(block: &[u8]) -> Result<Vec<u8>, BlockError> {
     let head = Head::read(block)?;
     let dictionary = find(head.dictionary).ok_or(BlockError::UnknownDictionary(head.dictionary))?;
     let bytes = usize::try_from(head.bytes).ok().filter(|bytes| *bytes <= CONTENT_BYTES_MAX);
-    let content = decompress(head.payload, dictionary, bytes.ok_or(BlockError::TooLarge(head.bytes))?)?;
-    if content.len() as u64 != head.bytes || xxh3_64(&content) != head.sum {
-        return Err(BlockError::Damaged("its content does not match its checksum"));
-    }
-    Ok(content)
+    let bytes = bytes.ok_or(BlockError::TooLarge(head.bytes))?;
+    let coded = decompress(head.payload, dictionary, dictionary.coded_bytes_max(bytes))?;
+    let content = dictionary.decode(coded, bytes).filter(|content| xxh3_64(content) == head.sum);
+    content.ok_or(BlockError::Damaged("its content does not match its checksum"))
 }
 
 /// What a block says about itself, once its seal was found whole.
@@ -187,49 +188,43 @@ fn number(block: &[u8], at: std::ops::Range<usize>) -> Result<u64, BlockError> {
 
 thread_local! {
     // Making a context costs more than a small block does.
-    static COMPRESSOR: RefCell<CCtx<'static>> = RefCell::new(compressor());
+    static COMPRESSOR: RefCell<CCtx<'static>> = RefCell::new(compressor(Level::Quick));
     static DECOMPRESSOR: RefCell<DCtx<'static>> = RefCell::new(DCtx::create());
 }
 
-fn compressor() -> CCtx<'static> {
+/// What writes with the newest dictionary.
+fn compressor(level: Level) -> CCtx<'static> {
     let mut context = CCtx::create();
     // The head says all of it, so that the payload need not.
-    for silent in [CParameter::DictIdFlag(false), CParameter::ChecksumFlag(false), CParameter::ContentSizeFlag(false)] {
-        context.set_parameter(silent).expect("flags of a new context can be set");
+    let silent = [CParameter::DictIdFlag(false), CParameter::ChecksumFlag(false), CParameter::ContentSizeFlag(false)];
+    for parameter in silent.iter().chain(level.parameters()) {
+        context.set_parameter(*parameter).expect("parameters of a new context can be set");
     }
+    context.load_dictionary(newest().text).expect("a new context takes a dictionary");
     context
 }
 
-/// Appends the compressed content to the block.
-fn compress(
-    content: &[u8],
-    dictionary: &'static Dictionary,
-    level: Level,
-    block: &mut Vec<u8>,
-) -> Result<(), BlockError> {
+/// Appends the coded frame to the block, compressed.
+fn compress(coded: &[u8], level: Level, block: &mut Vec<u8>) -> Result<(), BlockError> {
     let start = block.len();
-    block.resize(start + compress_bound(content.len()), 0);
-    let mut written = |context: &mut CCtx<'static>| {
-        context.ref_cdict(dictionary.encoder(level).as_cdict())?;
-        context.compress2(&mut block[start..], content)
-    };
+    block.resize(start + compress_bound(coded.len()), 0);
     let written = match level {
-        Level::Quick => COMPRESSOR.with_borrow_mut(written),
+        Level::Quick => COMPRESSOR.with_borrow_mut(|context| context.compress2(&mut block[start..], coded)),
         // Its tables are large and seldom needed, so they are not kept.
-        Level::Thorough => written(&mut compressor()),
+        Level::Thorough => compressor(level).compress2(&mut block[start..], coded),
     };
     block.truncate(start + written.map_err(failed)?);
     Ok(())
 }
 
-/// What was compressed, if it is no longer than it should be.
-fn decompress(payload: &[u8], dictionary: &'static Dictionary, bytes: usize) -> Result<Vec<u8>, BlockError> {
-    let mut content = Vec::with_capacity(bytes);
+/// What was compressed, if it is no longer than it may be.
+fn decompress(payload: &[u8], dictionary: &'static Dictionary, most: usize) -> Result<Vec<u8>, BlockError> {
+    let mut coded = Vec::with_capacity(most);
     DECOMPRESSOR.with_borrow_mut(|context| {
         context.ref_ddict(dictionary.decoder().as_ddict()).map_err(failed)?;
-        context.decompress(&mut content, payload).map_err(|_| BlockError::Damaged("it cannot be decompressed"))
+        context.decompress(&mut coded, payload).map_err(|_| BlockError::Damaged("it cannot be decompressed"))
     })?;
-    Ok(content)
+    Ok(coded)
 }
 
 fn failed(code: usize) -> BlockError {

@@ -14,6 +14,7 @@ mod block;
 mod dictionary;
 mod frame;
 mod moved;
+mod words;
 
 pub use block::{BlockError, CONTENT_BYTES_MAX, Level, extended, pack, recompress, unpack, unpack_one, without};
 pub use moved::{Archive, ArchiveSize, Moved, Packed};

@@ -32,6 +32,23 @@ fn turns_come_back_at_either_level() {
     assert_eq!(unpack(&packed(&[])), Ok(Vec::new()));
 }
 
+/// [`talk`] as the first release wrote it.
+const WITH_FIRST_DICTIONARY: &str = concat!(
+    "724101643d154e4ee21575a5ce8a98ecec1099016d28b52ffd00009d0200940301030301050102031b021014001d00227d7d",
+    "7b7d57646f3f496e204c6973626f6e2c2e57616461743f20e4bbb7e6a0bc20f09fa68020000d0a06fc6fe375f0a1caced467",
+    "b2bbf1a91a8c9a20152895d51f",
+);
+
+#[test]
+fn blocks_with_the_first_dictionary_stay_readable() {
+    let digits = WITH_FIRST_DICTIONARY.as_bytes().as_chunks::<2>().0;
+    let byte = |digits: &[u8; 2]| std::str::from_utf8(digits).map(|text| u8::from_str_radix(text, 16));
+    let block: Vec<u8> = digits.iter().map(|two| byte(two).expect("ASCII").expect("digits")).collect();
+    assert_eq!(unpack(&block), Ok(talk()));
+    let rewritten = recompress(&block, Level::Quick).expect("readable");
+    assert_eq!(rewritten, packed(&talk()), "with the newest dictionary");
+}
+
 #[test]
 fn a_short_conversation_is_smaller_than_its_text() {
     let said = "I think that we should go to the new place next week, because my sister told me about it.";

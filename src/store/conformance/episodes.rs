@@ -12,7 +12,8 @@ use crate::job::JobKind;
 use crate::period::{Period, Ttl};
 use crate::session::{OpenTurn, Placement, ReviseTurn, Shift, TurnStatus};
 use crate::store::{
-    Claim, Consolidation, Effect, Finished, Limits, PageRequest, Progress, ReadRange, Store, Stretch, Wanted,
+    ChangeMark, Claim, Consolidation, DueEpisode, Effect, EpisodeChanges, Finished, Limits, PageRequest, Progress,
+    ReadRange, Store, Stretch, Wanted,
 };
 
 const LIMITS: Limits = Limits { turns: 100, stale: 8 };
@@ -255,4 +256,99 @@ pub async fn what_can_be_told_again_is(store: Arc<dyn Store>) {
     expire(&store, at(102), Ttl::of(Period::seconds(100)), 10).await;
     assert_eq!(store.episodes().make_again(None).await.expect("done"), 1);
     assert_eq!((list(&bob).await, progress(&bob).await.consolidated), (vec![told(&bob, 1, 2)], 2));
+}
+
+async fn recallable(talk: &Talk) -> Vec<Episode> {
+    let page = talk.store.episodes().recallable(&talk.scope, PageRequest::first(50)).await;
+    page.expect("episodes are read").items
+}
+
+/// Somebody who holds a scope's summaries and follows what becomes of them.
+struct Follower {
+    mark: ChangeMark,
+    held: Vec<Episode>,
+}
+
+impl Follower {
+    async fn begin(talk: &Talk) -> Self {
+        let EpisodeChanges::Reload { mark } =
+            talk.store.episodes().changed_since(&talk.scope, None).await.expect("a mark")
+        else {
+            panic!("nobody has looked yet")
+        };
+        Self { mark, held: recallable(talk).await }
+    }
+
+    /// Takes in what changed; then it must hold what there is. Answers whether anything had.
+    #[track_caller]
+    fn follow<'a>(&'a mut self, talk: &'a Talk) -> impl Future<Output = bool> + 'a {
+        let caller = std::panic::Location::caller();
+        async move {
+            let changes = talk.store.episodes().changed_since(&talk.scope, Some(self.mark)).await;
+            let changed = match changes.expect("changes are read") {
+                EpisodeChanges::None(mark) => {
+                    self.mark = mark;
+                    false
+                }
+                EpisodeChanges::Some { mark, told, gone } => {
+                    self.mark = mark;
+                    let touched = |id: EpisodeId| gone.contains(&id) || told.iter().any(|one| one.id == id);
+                    self.held.retain(|held| !touched(held.id));
+                    self.held.extend(told);
+                    true
+                }
+                EpisodeChanges::Reload { .. } => panic!("{caller}: little happened"),
+            };
+            self.held.sort_by_key(|held| held.first);
+            assert_eq!(self.held, recallable(talk).await, "{caller}");
+            changed
+        }
+    }
+}
+
+/// Whoever follows what may be recalled holds what there is: told, stale, told anew, removed.
+pub async fn what_may_be_recalled_can_be_followed(store: Arc<dyn Store>) {
+    let talk = begun(&store).await;
+    let mut follower = Follower::begin(&talk).await;
+    assert_eq!((follower.held.len(), follower.follow(&talk).await), (1, false));
+    revise(&talk, talk.turns().await[1].id, "no").await;
+    assert_eq!((follower.follow(&talk).await, follower.held.len()), (true, 0), "it is no longer so");
+    settle(&talk, 2).await;
+    assert_eq!((follower.follow(&talk).await, follower.held.len()), (true, 1));
+    let nothing = Episode { summary: String::new(), version: 3, ..told(&talk, 1, 4) };
+    let moved =
+        Episode { version: 3, id: EpisodeId::beginning(talk.session, "stretch", 1, at(1)), ..told(&talk, 1, 4) };
+    for (made, left) in [(nothing, 0), (Episode { version: 4, ..moved }, 1)] {
+        let done = telling(&talk, 4, vec![made]).await;
+        assert_eq!(apply(&talk, done).await, Finished::Done);
+        assert_eq!((follower.follow(&talk).await, follower.held.len()), (true, left));
+    }
+    let bob = talk.of("acme", "bob");
+    assert_eq!(recallable(&bob).await, []);
+    bob.add_at(1).await;
+    let done = telling(&bob, 0, vec![told(&bob, 1, 1)]).await;
+    assert_eq!(apply(&bob, done).await, Finished::Done);
+    assert!(!follower.follow(&talk).await, "somebody else's");
+    talk.delete().await;
+    assert_eq!((follower.follow(&talk).await, follower.held.len()), (true, 0));
+}
+
+/// Vectors of another embedder are made anew, of summaries that are still as they were.
+pub async fn another_embedder_makes_vectors_anew(store: Arc<dyn Store>) {
+    let talk = begun(&store).await;
+    let episodes = store.episodes();
+    assert_eq!(episodes.to_embed("e-1", PageRequest::first(9)).await.expect("read").items, []);
+    let due = episodes.to_embed("e-2", PageRequest::first(9)).await.expect("read").items;
+    assert_eq!(due.iter().map(|due| (&due.scope, &*due.summary)).collect::<Vec<_>>(), [(&talk.scope, "turns 1 to 4")]);
+    let mut follower = Follower::begin(&talk).await;
+    let vector = Meaning { embedder: "e-2".into(), values: vec![1.0, 0.5] };
+    let outdated = DueEpisode { version: 7, ..due[0].clone() };
+    let made = vec![(outdated, Meaning { embedder: "e-3".into(), values: vec![] }), (due[0].clone(), vector.clone())];
+    episodes.keep_vectors(made).await.expect("kept");
+    assert!(follower.follow(&talk).await);
+    assert_eq!(list(&talk).await[0].vector, Some(vector));
+    assert_eq!(episodes.to_embed("e-2", PageRequest::first(9)).await.expect("read").items, []);
+    assert_eq!(episodes.embedded_with().await.expect("read"), None);
+    episodes.note_embedded_with("e-2").await.expect("noted");
+    assert_eq!(episodes.embedded_with().await.expect("read").as_deref(), Some("e-2"));
 }

@@ -201,3 +201,16 @@ pub async fn new_jobs_are_told(store: Arc<dyn Store>) {
     tokio::time::timeout(Duration::from_secs(5), news.notified()).await.expect("the news comes");
     assert!(claim(&store, 0).await.is_some());
 }
+
+/// A job that is too early waits for its time, as if nobody had tried it, and can be hurried.
+pub async fn a_job_that_is_too_early_waits(store: Arc<dyn Store>) {
+    fill(&Talk::new(&store), WINDOW).await;
+    let early = claim(&store, 0).await.expect("one is due");
+    let put_off = store.jobs().finish(&early, Effect::Later(later(10))).await.expect("it is put off");
+    assert_eq!((put_off, claim(&store, 9).await), (Finished::Later, None));
+    assert_eq!(store.jobs().hurry().await.expect("hurried"), 1);
+    let again = claim(&store, 9).await.expect("it is due");
+    assert_eq!((again.job.attempts, again.job.id), (1, early.job.id));
+    store.jobs().fail(&again, "no", Some(later(20))).await.expect("noted");
+    assert_eq!(store.jobs().hurry().await.expect("hurried"), 0, "what failed waits");
+}

@@ -19,13 +19,17 @@ pub mod concurrency;
 pub mod content;
 pub mod episodes;
 pub mod expiry;
+pub mod facts;
 pub mod following;
 pub mod jobs;
+pub mod ledger;
 pub mod lifecycle;
 pub mod recall;
 pub mod revisions;
 pub mod sessions;
 mod talk;
+pub mod telling;
+pub mod tenants;
 pub mod topics;
 pub mod tries;
 pub mod turns;
@@ -70,6 +74,8 @@ macro_rules! conformance {
             episodes::episodes_outlive_their_turns,
             episodes::what_is_told_of_an_expired_session_can_be_deleted,
             episodes::what_can_be_told_again_is,
+            episodes::what_may_be_recalled_can_be_followed,
+            episodes::another_embedder_makes_vectors_anew,
             expiry::turns_go_by_the_servers_ttl,
             expiry::a_sessions_own_ttl_rules,
             expiry::a_session_that_never_expires_stays,
@@ -81,6 +87,24 @@ macro_rules! conformance {
             expiry::numbers_are_not_used_again_after_expiry,
             expiry::a_new_ttl_dates_the_turns_again,
             expiry::a_ttl_beyond_the_end_of_time_is_never,
+            facts::facts_follow_from_what_is_said,
+            facts::understanding_twice_is_understanding_once,
+            facts::late_statements_do_not_win,
+            facts::a_hidden_message_has_no_say,
+            facts::only_shown_turns_are_understood,
+            facts::a_deleted_session_takes_its_facts_along,
+            facts::facts_outlive_their_turns,
+            facts::people_write_facts_down,
+            facts::a_fact_can_be_undone,
+            facts::messages_and_times_can_be_undone,
+            facts::what_was_believed_can_be_asked,
+            facts::time_ends_facts,
+            facts::a_foreign_fact_is_as_good_as_unknown,
+            facts::outdated_messages_are_known,
+            facts::one_fact_is_active_whoever_writes,
+            facts::what_was_no_fact_is_counted,
+            facts::another_understander_makes_all_anew,
+            facts::repetitions_are_counted_and_bounded,
             following::applying_changes_equals_loading_anew,
             following::who_follows_while_many_write_misses_nothing,
             jobs::a_full_window_asks_for_one_job,
@@ -95,6 +119,10 @@ macro_rules! conformance {
             jobs::jobs_belong_to_their_user,
             jobs::jobs_are_listed_in_pages,
             jobs::new_jobs_are_told,
+            jobs::a_job_that_is_too_early_waits,
+            ledger::spending_adds_up_by_tenant_and_day,
+            ledger::answers_that_were_no_use_are_kept,
+            ledger::answers_go_with_what_was_said,
             lifecycle::a_fresh_store_answers,
             lifecycle::abandoned_turns_fail,
             lifecycle::a_closed_store_says_so,
@@ -126,6 +154,19 @@ macro_rules! conformance {
             sessions::deleting_counts_the_turns,
             sessions::a_deleted_session_begins_anew,
             sessions::stats_count_what_one_user_has,
+            telling::a_long_topic_is_told_once,
+            telling::what_comes_meanwhile_is_not_told,
+            telling::what_is_gone_is_told_no_more,
+            telling::a_name_that_people_gave_stays,
+            telling::topics_are_told_again,
+            tenants::a_tenant_is_written_down_once,
+            tenants::a_key_comes_back_without_its_secret,
+            tenants::keys_are_replaced_and_revoked,
+            tenants::ended_keys_are_forgotten_in_time,
+            tenants::every_change_is_a_new_version,
+            tenants::sessions_follow_their_tenants_ttl,
+            tenants::an_erased_tenant_leaves_nothing,
+            tenants::a_tenants_usage_is_counted,
             topics::a_turn_joins_its_topic_when_it_closes,
             topics::turns_without_a_topic_are_listed,
             topics::a_topic_that_loses_turns_is_made_anew,
@@ -180,12 +221,16 @@ mod tests {
             ("content", include_str!("content.rs")),
             ("episodes", include_str!("episodes.rs")),
             ("expiry", include_str!("expiry.rs")),
+            ("facts", include_str!("facts.rs")),
             ("following", include_str!("following.rs")),
             ("jobs", include_str!("jobs.rs")),
+            ("ledger", include_str!("ledger.rs")),
             ("lifecycle", include_str!("lifecycle.rs")),
             ("recall", include_str!("recall.rs")),
             ("revisions", include_str!("revisions.rs")),
             ("sessions", include_str!("sessions.rs")),
+            ("telling", include_str!("telling.rs")),
+            ("tenants", include_str!("tenants.rs")),
             ("topics", include_str!("topics.rs")),
             ("tries", include_str!("tries.rs")),
             ("turns", include_str!("turns.rs")),

@@ -26,7 +26,7 @@ fn begins(title: &str) -> InTopic {
     InTopic { id: topic_id(), begins: Some(title.to_owned()) }
 }
 
-fn joins(id: TopicId) -> InTopic {
+pub(super) fn joins(id: TopicId) -> InTopic {
     InTopic { id, begins: None }
 }
 
@@ -43,21 +43,21 @@ impl Talk {
     }
 
     /// A question and its answer in a topic.
-    async fn exchange_in(&self, question: &str, topic: InTopic) -> TurnId {
+    pub(super) async fn exchange_in(&self, question: &str, topic: InTopic) -> TurnId {
         let id = self.ask(question).await;
         self.end_in(id, TurnStatus::Complete, topic).await;
         id
     }
 
     /// A topic that begins with this question.
-    async fn begin(&self, question: &str) -> TopicId {
+    pub(super) async fn begin(&self, question: &str) -> TopicId {
         let topic = begins(question);
         let id = topic.id;
         self.exchange_in(question, topic).await;
         id
     }
 
-    async fn topic(&self, id: TopicId) -> Option<KeptTopic> {
+    pub(super) async fn topic(&self, id: TopicId) -> Option<KeptTopic> {
         self.store.topics().topic_kept(&self.scope, id).await.expect("the topic is looked up")
     }
 
@@ -85,7 +85,7 @@ impl Talk {
     }
 
     /// What the background does with a topic.
-    async fn learn(&self, id: TopicId, words: &str) -> bool {
+    pub(super) async fn learn(&self, id: TopicId, words: &str) -> bool {
         let SketchedTopic { version, untaken, .. } = self.sketched(id).await;
         let taken = untaken.into_iter().map(|(turn, _)| turn).collect();
         let derived = DerivedTopic { id, version, sketch: sketch(words), taken };

@@ -2,10 +2,12 @@
 //!
 //! Every turn that is, was, or is no longer to be recalled is noted: what is added or rewritten by
 //! `recall::added` and `recall::rewritten`, what is hidden, shown or removed by triggers of the writing
-//! connection. The notes are published after COMMIT and before anybody is answered, so whoever was
-//! answered finds them. Only watched scopes are remembered, each with a bounded number of changes.
+//! connection. Episodes are noted by triggers alone: they are written seldom. The notes are published after COMMIT
+//! and before anybody is answered, so whoever was answered finds them. Only watched scopes are remembered, each with
+//! a bounded number of changes.
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rusqlite::functions::{Context, FunctionFlags};
@@ -13,7 +15,7 @@ use rusqlite::{Connection, params};
 use uuid::Uuid;
 
 use super::connect::meaning;
-use crate::id::TurnId;
+use crate::id::{EpisodeId, TurnId};
 use crate::scope::Scope;
 use crate::store::{ChangeMark, StoreError};
 
@@ -35,6 +37,19 @@ const TRIGGERS: &str = "
     WHEN old.status IN ('complete', 'partial') AND old.superseded = 0
     BEGIN
         SELECT note_turn(tenant, user, old.id) FROM session WHERE key = old.session;
+    END;
+    CREATE TEMP TRIGGER note_told AFTER INSERT ON main.episode
+    BEGIN
+        SELECT note_episode(new.tenant, new.user, new.id, new.key);
+    END;
+    CREATE TEMP TRIGGER note_retold AFTER UPDATE ON main.episode
+    BEGIN
+        SELECT note_episode(new.tenant, new.user, new.id, new.key);
+        SELECT note_episode(old.tenant, old.user, old.id, old.key) WHERE old.id <> new.id;
+    END;
+    CREATE TEMP TRIGGER note_untold AFTER DELETE ON main.episode
+    BEGIN
+        SELECT note_episode(old.tenant, old.user, old.id, old.key);
     END;";
 
 /// Notes a turn of a session that is written without a trigger.
@@ -55,8 +70,26 @@ pub(super) struct ChangeLog {
 
 #[derive(Debug, Default)]
 struct Noted {
-    turns: Vec<(Scope, TurnId)>,
+    touched: Vec<(Scope, Touched)>,
     everything: bool,
+}
+
+/// Something that a transaction touched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Touched {
+    Turn(TurnId),
+    /// An episode and its row.
+    Episode(EpisodeId, i64),
+}
+
+impl Touched {
+    pub(super) fn turn(self) -> Option<TurnId> {
+        if let Self::Turn(id) = self { Some(id) } else { None }
+    }
+
+    pub(super) fn episode(self) -> Option<(EpisodeId, i64)> {
+        if let Self::Episode(id, key) = self { Some((id, key)) } else { None }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -71,41 +104,56 @@ struct Watched {
 struct History {
     /// Whoever last looked before this has missed something.
     known_since: u64,
-    changes: VecDeque<(u64, TurnId)>,
+    changes: VecDeque<(u64, Touched)>,
 }
 
 /// What there is to tell since a mark.
 #[derive(Debug, PartialEq)]
-pub(super) enum Told {
+pub(super) enum Told<T> {
     Nothing(ChangeMark),
-    Touched(ChangeMark, Vec<TurnId>),
+    Touched(ChangeMark, Vec<T>),
     Everything(ChangeMark),
 }
 
 /// Lets a writing connection note what it changes.
 pub(super) fn listen(db: &Connection, log: &Arc<ChangeLog>) -> Result<(), StoreError> {
+    listen_for(db, log, "note_turn", 3, |context| Some(Touched::Turn(TurnId::from_uuid(uuid(context)?))))?;
+    listen_for(db, log, "note_episode", 4, |context| {
+        Some(Touched::Episode(EpisodeId::from_uuid(uuid(context)?), context.get_raw(3).as_i64().ok()?))
+    })?;
+    db.execute_batch(TRIGGERS).map_err(|error| meaning(&error))
+}
+
+fn uuid(context: &Context<'_>) -> Option<Uuid> {
+    context.get_raw(2).as_blob().ok().and_then(|bytes| Uuid::from_slice(bytes).ok())
+}
+
+fn listen_for(
+    db: &Connection,
+    log: &Arc<ChangeLog>,
+    name: &str,
+    arguments: i32,
+    read: fn(&Context<'_>) -> Option<Touched>,
+) -> Result<(), StoreError> {
     let log = Arc::clone(log);
     let note = move |context: &Context<'_>| -> rusqlite::Result<Option<bool>> {
-        let (tenant, user) = (context.get_raw(0).as_str(), context.get_raw(1).as_str());
-        let id = context.get_raw(2).as_blob().ok().and_then(|bytes| Uuid::from_slice(bytes).ok());
-        match (tenant, user, id) {
-            (Ok(tenant), Ok(user), Some(id)) => log.note(Scope::as_stored(tenant, user), TurnId::from_uuid(id)),
+        match (context.get_raw(0).as_str(), context.get_raw(1).as_str(), read(context)) {
+            (Ok(tenant), Ok(user), Some(touched)) => log.note(Scope::as_stored(tenant, user), touched),
             // A damaged name must not keep its turn from being removed.
             _ => log.note_everything(),
         }
         Ok(None)
     };
     let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_INNOCUOUS;
-    db.create_scalar_function("note_turn", 3, flags, note).map_err(|error| meaning(&error))?;
-    db.execute_batch(TRIGGERS).map_err(|error| meaning(&error))
+    db.create_scalar_function(name, arguments, flags, note).map_err(|error| meaning(&error))
 }
 
 impl ChangeLog {
-    /// Notes a turn that the transaction under way touches. One note too many costs a look, one too few an index.
-    pub(super) fn note(&self, scope: Scope, turn: TurnId) {
+    /// Notes what the transaction under way touches. One note too many costs a look, one too few an index.
+    pub(super) fn note(&self, scope: Scope, touched: Touched) {
         let mut noted = self.noted();
-        if noted.turns.len() < NOTED_MAX {
-            noted.turns.push((scope, turn));
+        if noted.touched.len() < NOTED_MAX {
+            noted.touched.push((scope, touched));
         } else {
             noted.everything = true;
         }
@@ -120,7 +168,7 @@ impl ChangeLog {
     /// to look, not what there is to see.
     pub(super) fn publish(&self) {
         let noted = std::mem::take(&mut *self.noted());
-        if noted.turns.is_empty() && !noted.everything {
+        if noted.touched.is_empty() && !noted.everything {
             return;
         }
         let mut watched = self.watched();
@@ -130,15 +178,20 @@ impl ChangeLog {
             watched.scopes.values_mut().for_each(|history| history.forget(now));
             return;
         }
-        for (scope, turn) in noted.turns {
+        for (scope, touched) in noted.touched {
             if let Some(history) = watched.scopes.get_mut(&scope) {
-                history.add(now, turn);
+                history.add(now, touched);
             }
         }
     }
 
-    /// What happened in a scope since a mark. From now on it is watched.
-    pub(super) fn since(&self, scope: &Scope, mark: Option<ChangeMark>) -> Told {
+    /// What happened in a scope since a mark, as far as it is asked for. From now on it is watched.
+    pub(super) fn since<T: Copy + Eq + Hash>(
+        &self,
+        scope: &Scope,
+        mark: Option<ChangeMark>,
+        of: impl Fn(Touched) -> Option<T>,
+    ) -> Told<T> {
         let mut watched = self.watched();
         let now = watched.now;
         let Some(history) = watched.scopes.get(scope) else {
@@ -149,7 +202,7 @@ impl ChangeLog {
         };
         match mark {
             // A mark from the future is from another store.
-            Some(ChangeMark(since)) if (history.known_since..=now).contains(&since) => history.told(since, now),
+            Some(ChangeMark(since)) if (history.known_since..=now).contains(&since) => history.told(since, now, of),
             _ => Told::Everything(ChangeMark(now)),
         }
     }
@@ -169,8 +222,8 @@ impl ChangeLog {
 }
 
 impl History {
-    fn add(&mut self, now: u64, turn: TurnId) {
-        self.changes.push_back((now, turn));
+    fn add(&mut self, now: u64, touched: Touched) {
+        self.changes.push_back((now, touched));
         if self.changes.len() > CHANGES_MAX {
             self.known_since = self.changes.pop_front().map_or(now, |(at, _)| at);
         }
@@ -181,13 +234,13 @@ impl History {
         self.changes.clear();
     }
 
-    fn told(&self, since: u64, now: u64) -> Told {
+    fn told<T: Copy + Eq + Hash>(&self, since: u64, now: u64, of: impl Fn(Touched) -> Option<T>) -> Told<T> {
         let news = self.changes.iter().rev().take_while(|(at, _)| *at > since);
         let mut seen = HashSet::new();
-        let turns: Vec<TurnId> = news.map(|(_, turn)| *turn).filter(|turn| seen.insert(*turn)).collect();
-        match turns.is_empty() {
+        let touched: Vec<T> = news.filter_map(|(_, touched)| of(*touched)).filter(|one| seen.insert(*one)).collect();
+        match touched.is_empty() {
             true => Told::Nothing(ChangeMark(now)),
-            false => Told::Touched(ChangeMark(now), turns),
+            false => Told::Touched(ChangeMark(now), touched),
         }
     }
 }
@@ -202,8 +255,12 @@ mod tests {
         Scope::as_stored("acme", "ann")
     }
 
+    fn since(log: &ChangeLog, mark: Option<ChangeMark>) -> Told<TurnId> {
+        log.since(&ann(), mark, Touched::turn)
+    }
+
     fn publish(log: &ChangeLog, turns: impl IntoIterator<Item = TurnId>) {
-        turns.into_iter().for_each(|turn| log.note(ann(), turn));
+        turns.into_iter().for_each(|turn| log.note(ann(), Touched::Turn(turn)));
         log.publish();
     }
 
@@ -212,41 +269,56 @@ mod tests {
         let (log, ids) = (ChangeLog::default(), CountedIds::default());
         let [one, two] = [(); 2].map(|()| ids.turn(Timestamp::UNIX_EPOCH));
         publish(&log, [one]);
-        assert_eq!(log.since(&ann(), None), Told::Everything(ChangeMark(1)), "nobody watched");
-        assert_eq!(log.since(&ann(), Some(ChangeMark(1))), Told::Nothing(ChangeMark(1)));
+        assert_eq!(since(&log, None), Told::Everything(ChangeMark(1)), "nobody watched");
+        assert_eq!(since(&log, Some(ChangeMark(1))), Told::Nothing(ChangeMark(1)));
         publish(&log, [one, two, one]);
-        assert_eq!(log.since(&ann(), Some(ChangeMark(1))), Told::Touched(ChangeMark(2), vec![one, two]));
+        assert_eq!(since(&log, Some(ChangeMark(1))), Told::Touched(ChangeMark(2), vec![one, two]));
         publish(&log, []);
-        assert_eq!(log.since(&ann(), Some(ChangeMark(2))), Told::Nothing(ChangeMark(2)));
-        log.note(Scope::as_stored("acme", "bob"), two);
+        assert_eq!(since(&log, Some(ChangeMark(2))), Told::Nothing(ChangeMark(2)));
+        log.note(Scope::as_stored("acme", "bob"), Touched::Turn(two));
         log.publish();
-        assert_eq!(log.since(&ann(), Some(ChangeMark(2))), Told::Nothing(ChangeMark(3)), "somebody else's");
+        assert_eq!(since(&log, Some(ChangeMark(2))), Told::Nothing(ChangeMark(3)), "somebody else's");
+    }
+
+    #[test]
+    fn turns_and_episodes_are_told_apart() {
+        let (log, ids) = (ChangeLog::default(), CountedIds::default());
+        let turn = ids.turn(Timestamp::UNIX_EPOCH);
+        let episode = EpisodeId::beginning(ids.session(), "stretch", 1, Timestamp::UNIX_EPOCH);
+        since(&log, None);
+        log.note(ann(), Touched::Episode(episode, 7));
+        log.publish();
+        assert_eq!(since(&log, Some(ChangeMark(0))), Told::Nothing(ChangeMark(1)));
+        publish(&log, [turn]);
+        let episodes = log.since(&ann(), Some(ChangeMark(0)), Touched::episode);
+        assert_eq!(episodes, Told::Touched(ChangeMark(2), vec![(episode, 7)]));
+        assert_eq!(since(&log, Some(ChangeMark(1))), Told::Touched(ChangeMark(2), vec![turn]));
     }
 
     #[test]
     fn whoever_missed_too_much_reads_everything() {
         let (log, ids) = (ChangeLog::default(), CountedIds::default());
         let turns = |count: usize| (0..count).map(|_| ids.turn(Timestamp::UNIX_EPOCH)).collect::<Vec<_>>();
-        log.since(&ann(), None);
+        since(&log, None);
         publish(&log, turns(1));
         publish(&log, turns(CHANGES_MAX - 1));
-        assert!(matches!(log.since(&ann(), Some(ChangeMark(0))), Told::Touched(_, all) if all.len() == CHANGES_MAX));
+        assert!(matches!(since(&log, Some(ChangeMark(0))), Told::Touched(_, all) if all.len() == CHANGES_MAX));
         publish(&log, turns(1));
-        assert_eq!(log.since(&ann(), Some(ChangeMark(0))), Told::Everything(ChangeMark(3)));
-        assert!(matches!(log.since(&ann(), Some(ChangeMark(1))), Told::Touched(_, all) if all.len() == CHANGES_MAX));
+        assert_eq!(since(&log, Some(ChangeMark(0))), Told::Everything(ChangeMark(3)));
+        assert!(matches!(since(&log, Some(ChangeMark(1))), Told::Touched(_, all) if all.len() == CHANGES_MAX));
         publish(&log, turns(NOTED_MAX + 1));
-        assert_eq!(log.since(&ann(), Some(ChangeMark(3))), Told::Everything(ChangeMark(4)));
-        assert_eq!(log.since(&ann(), Some(ChangeMark(4))), Told::Nothing(ChangeMark(4)));
+        assert_eq!(since(&log, Some(ChangeMark(3))), Told::Everything(ChangeMark(4)));
+        assert_eq!(since(&log, Some(ChangeMark(4))), Told::Nothing(ChangeMark(4)));
     }
 
     #[test]
     fn marks_are_worth_nothing_once_nobody_watched() {
         let log = ChangeLog::default();
-        assert_eq!(log.since(&ann(), None), Told::Everything(ChangeMark(0)));
+        assert_eq!(since(&log, None), Told::Everything(ChangeMark(0)));
         log.unwatch(&ann());
         log.note_everything();
         log.publish();
-        assert_eq!(log.since(&ann(), Some(ChangeMark(0))), Told::Everything(ChangeMark(1)));
-        assert_eq!(log.since(&ann(), Some(ChangeMark(7))), Told::Everything(ChangeMark(1)), "of another store");
+        assert_eq!(since(&log, Some(ChangeMark(0))), Told::Everything(ChangeMark(1)));
+        assert_eq!(since(&log, Some(ChangeMark(7))), Told::Everything(ChangeMark(1)), "of another store");
     }
 }

@@ -15,12 +15,16 @@ const SQLITE_VERSION_MIN: i32 = 3_051_003;
 const APPLICATION_ID: i64 = 0x7265_636c;
 
 /// Each entry brings a file from version `index` to `index + 1`. Entries are never edited.
-const MIGRATIONS: [&str; 5] = [
+const MIGRATIONS: [&str; 9] = [
     include_str!("schema.sql"),
     include_str!("schema_2.sql"),
     include_str!("schema_3.sql"),
     include_str!("schema_4.sql"),
     include_str!("schema_5.sql"),
+    include_str!("schema_6.sql"),
+    include_str!("schema_7.sql"),
+    "",
+    include_str!("schema_9.sql"),
 ];
 
 /// The schema version this binary writes.

@@ -83,7 +83,7 @@ fn keep(
     execute(db, KEEP, values).map(drop)
 }
 
-fn bytes(values: &[f32]) -> Vec<u8> {
+pub(super) fn bytes(values: &[f32]) -> Vec<u8> {
     values.iter().flat_map(|value| value.to_le_bytes()).collect()
 }
 

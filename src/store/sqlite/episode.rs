@@ -1,13 +1,17 @@
 //! Episodes in SQL: reading them, and noticing that one tells what is no longer so. `consolidate` writes them.
 
+use std::future::ready;
+
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use uuid::Uuid;
 use xxhash_rust::xxh3::Xxh3;
 
+use super::changes::{Told, Touched};
 use super::connect::meaning;
 use super::row::{COLUMNS as TURN_COLUMNS, TurnRow};
 use super::session::{self, cursor, execute, rows_max};
-use super::{Sqlite, consolidate, job};
+use super::topics::tell;
+use super::{Sqlite, consolidate, job, told};
 use crate::clock::from_micros;
 use crate::episode::{Episode, Leaving, Level, Meaning};
 use crate::id::{EpisodeId, SessionId};
@@ -15,7 +19,10 @@ use crate::job::JobKind;
 use crate::scope::Scope;
 use crate::session::SessionKind;
 use crate::store::recall::Stamp;
-use crate::store::{Episodes, Limits, Page, PageRequest, Progress, StoreError, StoreFuture, Stretch, Wanted};
+use crate::store::{
+    ChangeMark, DueEpisode, EpisodeChanges, Episodes, Limits, Page, PageRequest, Progress, StoreError, StoreFuture,
+    Stretch, Wanted,
+};
 
 /// A turn of a session has changed: what tells of it is to be made anew. Answers whether anything is.
 pub(super) fn turn_changed(db: &Connection, session_key: i64, number: u64) -> Result<bool, StoreError> {
@@ -63,14 +70,18 @@ fn floats(bytes: &[u8]) -> Vec<f32> {
 }
 
 /// Runs a query for [`COLUMNS`].
-fn select(db: &Connection, rest: &str, values: impl rusqlite::Params) -> Result<Vec<(u64, Episode)>, StoreError> {
+pub(super) fn select(
+    db: &Connection,
+    rest: &str,
+    values: impl rusqlite::Params,
+) -> Result<Vec<(u64, Episode)>, StoreError> {
     let mut statement =
         db.prepare_cached(&format!("SELECT {COLUMNS} FROM episode {rest}")).map_err(|error| meaning(&error))?;
     let rows = statement.query_map(values, read).map_err(|error| meaning(&error))?;
     rows.collect::<Result<_, _>>().map_err(|error| meaning(&error))
 }
 
-fn without_keys(found: Vec<(u64, Episode)>) -> Vec<Episode> {
+pub(super) fn without_keys(found: Vec<(u64, Episode)>) -> Vec<Episode> {
     found.into_iter().map(|(_, episode)| episode).collect()
 }
 
@@ -109,6 +120,8 @@ fn progress(db: &Connection, scope: &Scope, id: SessionId, limits: Limits) -> Re
     Ok(Some(Progress {
         kind: session.kind,
         consolidated,
+        last_said: session.updated_at,
+        leaving_bytes: leaving_bytes(db, key, consolidated, limits.turns)?,
         begins: begins(db, key, consolidated)?,
         leaving: leaving(db, key, consolidated, session.kind, limits.turns)?,
         last_is_whole: match &last {
@@ -138,6 +151,15 @@ fn leaving(db: &Connection, key: i64, after: u64, kind: SessionKind, limit: usiz
     let read = |row: &Row<'_>| Ok(Leaving { number: row.get(0)?, weight: row.get(1)? });
     let rows = statement.query_map(values, read).map_err(|error| meaning(&error))?;
     rows.collect::<Result<_, _>>().map_err(|error| meaning(&error))
+}
+
+/// How much those say, in bytes.
+fn leaving_bytes(db: &Connection, key: i64, after: u64, limit: usize) -> Result<u64, StoreError> {
+    let sql = "SELECT coalesce(sum(octet_length(question) + coalesce(octet_length(answer), 0)), 0) FROM (
+                   SELECT question, answer FROM turn WHERE session = ?1 AND number > ?2
+                   AND status IN ('complete', 'partial') AND superseded = 0 ORDER BY number LIMIT ?3)";
+    let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
+    statement.query_row(params![key, after, rows_max(limit)], |row| row.get(0)).map_err(|error| meaning(&error))
 }
 
 /// Whether every number of a range is there; those that expired are not.
@@ -224,13 +246,50 @@ impl Episodes for Sqlite {
     }
 
     fn make_again(&self, scope: Option<&Scope>) -> StoreFuture<'_, u64> {
-        let (scope, notes) = (scope.cloned(), self.writer.notes());
+        let (scope, notes, due) = (scope.cloned(), self.writer.notes(), self.due.topic);
         self.write(move |db| {
             let gone = consolidate::make_again(db, scope.as_ref())?;
+            tell::make_again(db, scope.as_ref(), due)?;
             notes.jobs(true);
             notes.erased(gone > 0);
             Ok(gone)
         })
+    }
+
+    fn recallable(&self, scope: &Scope, page: PageRequest) -> StoreFuture<'_, Page<Episode>> {
+        let scope = scope.clone();
+        self.read(move |db| told::page(db, &scope, page))
+    }
+
+    fn changed_since(&self, scope: &Scope, since: Option<ChangeMark>) -> StoreFuture<'_, EpisodeChanges> {
+        let (mark, touched) = match self.writer.changes().since(scope, since, Touched::episode) {
+            Told::Nothing(mark) => return Box::pin(ready(Ok(EpisodeChanges::None(mark)))),
+            Told::Everything(mark) => return Box::pin(ready(Ok(EpisodeChanges::Reload { mark }))),
+            Told::Touched(mark, touched) => (mark, touched),
+        };
+        let scope = scope.clone();
+        self.look_up(touched.len(), move |db| {
+            let (told, gone) = told::touched(db, &scope, &touched)?;
+            Ok(EpisodeChanges::Some { mark, told, gone })
+        })
+    }
+
+    fn to_embed(&self, embedder: &str, page: PageRequest) -> StoreFuture<'_, Page<DueEpisode>> {
+        let embedder = embedder.to_owned();
+        self.read(move |db| told::to_embed(db, &embedder, page))
+    }
+
+    fn keep_vectors(&self, vectors: Vec<(DueEpisode, Meaning)>) -> StoreFuture<'_, ()> {
+        self.write(move |db| vectors.iter().try_for_each(|(due, vector)| told::keep_vector(db, due, vector)))
+    }
+
+    fn embedded_with(&self) -> StoreFuture<'_, Option<String>> {
+        self.read(told::embedded_with)
+    }
+
+    fn note_embedded_with(&self, embedder: &str) -> StoreFuture<'_, ()> {
+        let embedder = embedder.to_owned();
+        self.write(move |db| told::note_embedded_with(db, &embedder))
     }
 }
 

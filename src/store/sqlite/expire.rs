@@ -2,13 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use rusqlite::{Connection, OptionalExtension, params};
+use jiff::Timestamp;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use uuid::Uuid;
 
-use super::archive;
 use super::connect::meaning;
-use super::job;
 use super::session::{execute, rows_max};
+use super::{archive, facts, job, ledger};
+use crate::id::SessionId;
 use crate::period::Period;
+use crate::scope::Scope;
 use crate::store::{Expired, Expiry, StoreError};
 
 pub(super) const IDLE_SESSIONS: &str = "
@@ -34,6 +37,8 @@ pub(super) fn expire(db: &Connection, expiry: Expiry) -> Result<Expired, StoreEr
     }
     let mut sessions = 0;
     for session in distinct(old.iter().map(|(_, session)| *session)) {
+        forget_visit(db, session, expiry.now)?;
+        ledger::forget(db, session)?;
         let gone = execute(db, "DELETE FROM session WHERE key = ?1 AND turns = 0", [session])?;
         if gone > 0 {
             job::forget(db, session)?;
@@ -44,6 +49,20 @@ pub(super) fn expire(db: &Connection, expiry: Expiry) -> Result<Expired, StoreEr
     let idle = idle_sessions(db, now, server_ttl, expiry.turns_max)?;
     let more = more_turns || idle == expiry.turns_max;
     Ok(Expired { sessions: (sessions + idle) as u64, turns: old.len() as u64, more })
+}
+
+/// A visit that is over leaves nothing behind: nobody can ask what was learned in it.
+fn forget_visit(db: &Connection, session: i64, now: Timestamp) -> Result<(), StoreError> {
+    let sql = "SELECT tenant, user, id FROM session WHERE key = ?1 AND turns = 0 AND kind = 'ephemeral'";
+    let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
+    let read = |row: &Row<'_>| {
+        let scope = Scope::as_stored(row.get_ref(0)?.as_str()?, row.get_ref(1)?.as_str()?);
+        Ok((scope, SessionId::from_uuid(Uuid::from_bytes(row.get(2)?))))
+    };
+    match statement.query_row([session], read).optional().map_err(|error| meaning(&error))? {
+        Some((scope, id)) => facts::forget(db, &scope, id, now).map(drop),
+        None => Ok(()),
+    }
 }
 
 /// What goes, goes from the blocks as well.

@@ -6,8 +6,9 @@ use rusqlite::ErrorCode;
 
 use super::Sqlite;
 use super::connect::{SCHEMA_VERSION, check_ours, meaning, open_reader};
-use super::job;
 use super::lock::held_by;
+use super::seal::secret_path;
+use super::{job, tenants};
 use crate::store::{Holder, JobCounts, StoreError};
 
 /// Most problems that are told of one file.
@@ -24,6 +25,10 @@ pub struct Inspection {
     pub schema_known: i64,
     /// What waits in the background, if its schema has that.
     pub jobs: Option<JobCounts>,
+    /// How many keys it has, likewise.
+    pub keys: Option<u64>,
+    /// Whether the secret that they are sealed with lies beside it.
+    pub has_secret: bool,
 }
 
 impl Sqlite {
@@ -40,7 +45,9 @@ impl Sqlite {
         let db = open_reader(path)?;
         let schema = check_ours(&db, path)?;
         let jobs = if schema == SCHEMA_VERSION { Some(job::counts(&db, None)?) } else { None };
-        Ok(Some(Inspection { holder: held_by(path), schema, schema_known: SCHEMA_VERSION, jobs }))
+        let keys = if schema == SCHEMA_VERSION { Some(tenants::count_keys(&db)?) } else { None };
+        let has_secret = secret_path(path).exists();
+        Ok(Some(Inspection { holder: held_by(path), schema, schema_known: SCHEMA_VERSION, jobs, keys, has_secret }))
     }
 
     /// What is damaged in a data file, by SQLite's own word. A `thorough` check compares every index

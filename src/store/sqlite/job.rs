@@ -9,8 +9,9 @@ use uuid::Uuid;
 
 use super::connect::meaning;
 use super::session::{self, cursor, execute, rows_max};
+use super::topics::tell::{self, Written};
 use super::writer::Notes;
-use super::{Sqlite, consolidate, episode};
+use super::{Sqlite, consolidate, episode, ledger};
 use crate::clock::from_micros;
 use crate::id::{JobId, SessionId};
 use crate::job::{ATTEMPTS_MAX, Job, JobKind, JobState};
@@ -25,6 +26,8 @@ const LAPSED: &str = "whoever did it stopped before it was done";
 pub(super) struct Due {
     pub(super) durable: u64,
     pub(super) ephemeral: u64,
+    /// From how many messages that its summary does not tell a topic is.
+    pub(super) topic: u64,
 }
 
 /// What is to follow a turn.
@@ -80,8 +83,9 @@ pub(super) fn ask_for(db: &Connection, session_key: i64, kind: &JobKind) -> Resu
     execute(db, sql, params![session_key, kind.as_str()]).map(drop)
 }
 
-/// Removes the jobs of a session that goes.
+/// Removes the jobs of a session that goes, and what they left to look at.
 pub(super) fn forget(db: &Connection, session_key: i64) -> Result<(), StoreError> {
+    ledger::forget(db, session_key)?;
     execute(db, "DELETE FROM job WHERE session = ?1", [session_key]).map(drop)
 }
 
@@ -148,10 +152,18 @@ fn held(db: &Connection, claim: &Claim) -> Result<Option<i64>, StoreError> {
     found.map_err(|error| meaning(&error))
 }
 
-fn finish(db: &Connection, claim: &Claim, effect: Effect) -> Result<Finished, StoreError> {
+fn finish(db: &Connection, claim: &Claim, effect: Effect, due: Due) -> Result<Finished, StoreError> {
     let Some(session_key) = held(db, claim)? else { return Ok(Finished::Lost) };
     let more = match effect {
         Effect::Nothing => false,
+        Effect::Later(until) => return put_off(db, claim, until),
+        Effect::TellTopic(told) => match tell::apply(db, &claim.scope, &told, due.topic)? {
+            Written::Done { more } => more,
+            Written::Changed => {
+                wait_again(db, claim.key)?;
+                return Ok(Finished::Changed);
+            }
+        },
         Effect::Consolidate(done) => {
             if !consolidate::apply(db, session_key, &claim.scope, claim.job.session, &done)? {
                 wait_again(db, claim.key)?;
@@ -182,6 +194,13 @@ fn fail(db: &Connection, claim: &Claim, error: &str, next_try: Option<i64>) -> R
     let sql = "UPDATE job SET state = ?2, run_at = ?3, last_error = ?4 WHERE key = ?1";
     execute(db, sql, params![claim.key, state.as_str(), next_try.unwrap_or(0), crate::job::told(error)])?;
     Ok(Finished::Done)
+}
+
+/// Lets a job wait for its time. What was asked for meanwhile is part of it.
+fn put_off(db: &Connection, claim: &Claim, until: Timestamp) -> Result<Finished, StoreError> {
+    let sql = "UPDATE job SET state = 'queued', run_at = ?2, attempts = attempts - 1, again = 0 WHERE key = ?1";
+    execute(db, sql, params![claim.key, until.as_microsecond().max(1)])?;
+    Ok(Finished::Later)
 }
 
 fn give_back(db: &Connection, claim: &Claim) -> Result<Finished, StoreError> {
@@ -267,8 +286,8 @@ impl Jobs for Sqlite {
     }
 
     fn finish(&self, claim: &Claim, effect: Effect) -> StoreFuture<'_, Finished> {
-        let claim = claim.clone();
-        self.write(move |db| finish(db, &claim, effect))
+        let (claim, due) = (claim.clone(), self.due);
+        self.write(move |db| finish(db, &claim, effect, due))
     }
 
     fn fail(&self, claim: &Claim, error: &str, next_try: Option<Timestamp>) -> StoreFuture<'_, Finished> {
@@ -303,6 +322,11 @@ impl Jobs for Sqlite {
             notes.jobs(tried > 0);
             Ok(tried)
         })
+    }
+
+    fn hurry(&self) -> StoreFuture<'_, u64> {
+        let sql = "UPDATE job SET run_at = 0 WHERE state = 'queued' AND run_at > 0 AND last_error IS NULL";
+        self.write(move |db| execute(db, sql, []).map(|hurried| hurried as u64))
     }
 
     fn news(&self) -> Arc<Notify> {

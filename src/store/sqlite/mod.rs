@@ -2,8 +2,10 @@
 //!
 //! Reading order: `schema.sql` and those after it, `connect` (opening a file), `writer` (group commit),
 //! `readers`, `row` (a turn as a row), then the statements: `session`, `turn`, `expire`, `recall`, `job`, `episode`,
-//! `topic` (which turn belongs to which), `topics` (what is kept of them), `archive` (text in blocks). `changes`
-//! tells what the writer touched, `inspect` looks at a file from outside.
+//! `told` (what of those is recalled), `topic` (which turn belongs to which), `topics` (what is kept of them), `archive` (text in
+//! blocks), `fact` (which turns are to be understood), `facts` (what was said and what follows), `ledger` (what the memory
+//! model costs), `tenants` and `seal` (who may come in). `changes` tells what the writer touched, `inspect` looks at a file
+//! from outside.
 
 mod archive;
 mod changes;
@@ -11,15 +13,21 @@ mod connect;
 mod consolidate;
 mod episode;
 mod expire;
+mod fact;
+mod facts;
 mod inspect;
 mod job;
+mod ledger;
 mod lock;
 mod place;
 mod readers;
 mod recall;
 mod revision;
 mod row;
+mod seal;
 mod session;
+mod tenants;
+mod told;
 mod topic;
 mod topics;
 mod trace;
@@ -34,7 +42,7 @@ use std::sync::Arc;
 
 use rusqlite::Connection;
 
-use self::changes::{ChangeLog, Told};
+use self::changes::{ChangeLog, Told, Touched};
 use self::connect::meaning;
 use self::job::{Due, Follow};
 use self::lock::Lock;
@@ -42,8 +50,9 @@ use self::readers::Readers;
 use self::writer::Writer;
 use super::archive::{Archive, ArchiveSize, Moved, Packed};
 use super::{
-    ChangeMark, Changes, DerivedRow, DueTurn, Episodes, Expired, Expiry, HistoryMatch, Jobs, Kept, Opened, Page,
-    PageRequest, RecallCursor, RecallPage, Recent, Revised, Stats, Store, StoreError, StoreFuture, Todo, Topics, Trail,
+    ChangeMark, Changes, DerivedRow, DueTurn, Episodes, Expired, Expiry, Facts, HistoryMatch, Jobs, Kept, Ledger,
+    Opened, Page, PageRequest, RecallCursor, RecallPage, Recent, Revised, Stats, Store, StoreError, StoreFuture,
+    Tenants, Todo, Topics, Trail,
 };
 use crate::clock::Clock;
 use crate::episode::EpisodeSettings;
@@ -214,7 +223,11 @@ impl Archive for Sqlite {
 
 /// From how many turns on a session is due. An ephemeral one counts messages, and a turn is two of them.
 fn due(settings: &EpisodeSettings) -> Due {
-    Due { durable: settings.durable.at as u64, ephemeral: settings.ephemeral.at.div_ceil(2) as u64 }
+    Due {
+        durable: settings.durable.at as u64,
+        ephemeral: settings.ephemeral.at.div_ceil(2) as u64,
+        topic: settings.topic.at as u64,
+    }
 }
 
 impl Store for Sqlite {
@@ -243,9 +256,9 @@ impl Store for Sqlite {
     }
 
     fn delete_session(&self, scope: &Scope, id: SessionId) -> StoreFuture<'_, Option<u64>> {
-        let (scope, notes) = (scope.clone(), self.writer.notes());
+        let (scope, notes, clock) = (scope.clone(), self.writer.notes(), Arc::clone(&self.clock));
         self.write(move |db| {
-            let turns = session::delete(db, &scope, id)?;
+            let turns = session::delete(db, &scope, id, clock.now())?;
             notes.erased(turns.is_some());
             Ok(turns)
         })
@@ -368,7 +381,7 @@ impl Store for Sqlite {
     }
 
     fn recall_changes(&self, scope: &Scope, since: Option<ChangeMark>, embedder: &str) -> StoreFuture<'_, Changes> {
-        let (mark, touched) = match self.writer.changes().since(scope, since) {
+        let (mark, touched) = match self.writer.changes().since(scope, since, Touched::turn) {
             Told::Nothing(mark) => return Box::pin(ready(Ok(Changes::None(mark)))),
             Told::Everything(mark) => return Box::pin(ready(Ok(Changes::Reload { mark }))),
             Told::Touched(mark, turns) => (mark, turns),
@@ -426,6 +439,18 @@ impl Store for Sqlite {
     }
 
     fn topics(&self) -> &dyn Topics {
+        self
+    }
+
+    fn tenants(&self) -> &dyn Tenants {
+        self
+    }
+
+    fn facts(&self) -> &dyn Facts {
+        self
+    }
+
+    fn ledger(&self) -> &dyn Ledger {
         self
     }
 

@@ -26,6 +26,11 @@ impl Readers {
         Self { path: path.into(), idle: Arc::default(), places: Arc::new(Semaphore::new(READERS_MAX)) }
     }
 
+    /// The data file.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Runs a read off the async threads: a cold disk may take its time. All it looks at is of one moment.
     pub(super) async fn read<T, F>(&self, work: F) -> Result<T, StoreError>
     where

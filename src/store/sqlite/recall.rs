@@ -6,7 +6,7 @@
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use uuid::Uuid;
 
-use super::changes::{self, ChangeLog};
+use super::changes::{self, ChangeLog, Touched};
 use super::connect::meaning;
 use super::row::{COLUMNS, NEXT, TurnRow};
 use super::session::{execute, rows_max};
@@ -326,7 +326,7 @@ pub(super) fn keep(db: &Connection, rows: Vec<DerivedRow>, changes: &ChangeLog) 
         if let Some(found) = unchanged(db, &derived)? {
             let vectors = keep_one(db, &derived, found)?;
             if vectors {
-                changes.note(derived.scope, derived.turn);
+                changes.note(derived.scope, Touched::Turn(derived.turn));
             }
         }
     }

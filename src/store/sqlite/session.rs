@@ -1,11 +1,12 @@
 //! Sessions in SQL.
 
+use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use uuid::Uuid;
 
 use super::connect::meaning;
 use super::row::to_json;
-use super::{episode, job};
+use super::{episode, facts, job};
 use crate::clock::from_micros;
 use crate::id::SessionId;
 use crate::period::{Period, Ttl};
@@ -17,7 +18,7 @@ use crate::store::{Page, PageRequest, Stats, StoreError};
 const COLUMNS: &str = "key, id, kind, metadata, ttl, turns, created_at, updated_at, last_accessed";
 
 /// A TTL as stored: microseconds, -1 for never.
-fn ttl_column(ttl: Option<Ttl>) -> Option<i64> {
+pub(super) fn ttl_column(ttl: Option<Ttl>) -> Option<i64> {
     ttl.map(|ttl| ttl.0.map_or(-1, Period::micros))
 }
 
@@ -63,8 +64,9 @@ pub(super) struct Place {
 }
 
 pub(super) const RESERVE: &str = "INSERT INTO session
-       (tenant, user, id, kind, metadata, ttl, next_number, turns, created_at, updated_at, last_accessed)
-     VALUES (?1, ?2, ?3, ?8, ?4, ?5, 1 + ?6, ?6, ?7, ?7, ?7)
+       (tenant, user, id, kind, metadata, ttl, ttl_of_tenant, next_number, turns, created_at, updated_at, last_accessed)
+     VALUES (?1, ?2, ?3, ?8, ?4, coalesce(?5, (SELECT ttl FROM tenant WHERE name = ?1)), ?5 IS NULL,
+       1 + ?6, ?6, ?7, ?7, ?7)
      ON CONFLICT (tenant, user, id) DO UPDATE SET
        next_number = next_number + ?6, turns = turns + ?6, updated_at = ?7, last_accessed = ?7
      RETURNING key, next_number - ?6, ttl";
@@ -123,7 +125,7 @@ pub(super) fn update(
     let set = "UPDATE session SET metadata = ?2, updated_at = ?3, last_accessed = ?3 WHERE key = ?1";
     execute(db, set, params![key, to_json(&metadata), now])?;
     if let Some(ttl) = ttl_column(patch.ttl) {
-        execute(db, "UPDATE session SET ttl = ?2 WHERE key = ?1", params![key, ttl])?;
+        execute(db, "UPDATE session SET ttl = ?2, ttl_of_tenant = 0 WHERE key = ?1", params![key, ttl])?;
         // As `turn_expiry` says, and never beyond the end of time.
         let turns = "UPDATE turn SET expires_at = iif(?2 < 0 OR created_at > ?3 - ?2, ?3, created_at + ?2)
                      WHERE session = ?1";
@@ -132,9 +134,9 @@ pub(super) fn update(
     Ok(find(db, scope, id)?.map(|(_, session)| session))
 }
 
-pub(super) fn delete(db: &Connection, scope: &Scope, id: SessionId) -> Result<Option<u64>, StoreError> {
-    // What was told of it may have outlived it.
-    let told = episode::forget(db, scope, id)?;
+pub(super) fn delete(db: &Connection, scope: &Scope, id: SessionId, now: Timestamp) -> Result<Option<u64>, StoreError> {
+    // What was told and learned of it may have outlived it.
+    let told = episode::forget(db, scope, id)? | facts::forget(db, scope, id, now)?;
     let Some((key, _)) = find(db, scope, id)? else { return Ok(told.then_some(0)) };
     job::forget(db, key)?;
     let turns = execute(db, "DELETE FROM turn WHERE session = ?1", params![key])?;

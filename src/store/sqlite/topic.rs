@@ -8,6 +8,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::connect::meaning;
 use super::recall::Before;
 use super::session::execute;
+use super::topics::tell;
 use crate::id::TopicId;
 use crate::scope::Scope;
 use crate::session::{InTopic, Turn, TurnStatus};
@@ -64,7 +65,8 @@ fn listed(db: &Connection, key: i64, turn: &Turn) -> Result<(), StoreError> {
 fn said_otherwise(db: &Connection, key: i64, member: &Member, turn: &Turn) -> Result<(), StoreError> {
     execute(db, "UPDATE topic_turn SET messages = ?2 WHERE turn = ?1", params![key, turn.spoken()])?;
     let sql = "UPDATE topic SET version = version + 1, stale = max(stale, ?2) WHERE key = ?1";
-    execute(db, sql, params![member.topic, member.taken_in]).map(drop)
+    execute(db, sql, params![member.topic, member.taken_in])?;
+    tell::said_otherwise(db, member.topic, key)
 }
 
 /// A turn joins its topic, or begins it. One whose topic is gone meanwhile is placed later.
@@ -73,6 +75,8 @@ pub(super) fn join(db: &Connection, scope: &Scope, key: i64, turn: &Turn, to: &I
     match (live(db, scope, to.id)?, &to.begins) {
         (Some(topic), _) => {
             if enter(db, key, topic, turn)? {
+                // One that comes late stands among those that were told already.
+                tell::said_otherwise(db, topic, key)?;
                 let sql = "UPDATE topic SET accesses = accesses + 1, last_used = max(last_used, ?2),
                                created_at = min(created_at, ?2), version = version + 1 WHERE key = ?1";
                 execute(db, sql, params![topic, at])?;

@@ -8,7 +8,7 @@ use super::connect::meaning;
 use super::job::{Follow, after_turn};
 use super::row::{COLUMNS, NEXT, TurnRow};
 use super::session::{self, Place, cursor, execute, reserve, rows_max, turn_expiry};
-use super::{archive, episode, place, recall, revision, topic, trace};
+use super::{archive, episode, fact, place, recall, revision, topic, trace};
 use crate::clock::from_micros;
 use crate::id::{SessionId, TurnId};
 use crate::message::{Message, Role};
@@ -286,6 +286,7 @@ fn insert(db: &Connection, place: &Place, turn: &Turn) -> Result<i64, StoreError
     let key = db.last_insert_rowid();
     recall::added(db, place.key, key, turn)?;
     topic::added(db, key, turn)?;
+    fact::added(db, key, turn)?;
     Ok(key)
 }
 
@@ -303,6 +304,7 @@ pub(super) fn rewrite(db: &Connection, key: i64, turn: &Turn) -> Result<(), Stor
         episode::turn_changed(db, before.session_key, turn.number)?;
     }
     topic::rewritten(db, key, &before, turn)?;
+    fact::rewritten(db, key, turn)?;
     place::answered(db, key, turn)
 }
 

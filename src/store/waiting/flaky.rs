@@ -223,6 +223,18 @@ impl Store for Flaky {
         self.inner.topics()
     }
 
+    fn tenants(&self) -> &dyn Tenants {
+        self.inner.tenants()
+    }
+
+    fn facts(&self) -> &dyn Facts {
+        self.inner.facts()
+    }
+
+    fn ledger(&self) -> &dyn Ledger {
+        self.inner.ledger()
+    }
+
     fn stats(&self, scope: &Scope) -> StoreFuture<'_, Stats> {
         self.inner.stats(scope)
     }

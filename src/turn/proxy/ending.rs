@@ -10,6 +10,7 @@ use crate::message::Message;
 use crate::model::ModelError;
 use crate::model::relay::{Choice, Said};
 use crate::session::{ClosedTurn, InTopic, TurnStatus};
+use crate::turn::clarify::Answered;
 use crate::turn::notes;
 
 /// How an answer came to its end, beside what was said.
@@ -58,6 +59,8 @@ pub(super) struct Which {
     pub(super) trace: Option<String>,
     /// The topic it belongs to.
     pub(super) topic: Option<InTopic>,
+    /// The clarification that its question answers.
+    pub(super) answered: Option<Answered>,
 }
 
 /// The ending of a turn, from what was said.
@@ -110,7 +113,7 @@ mod tests {
     fn check(message: Value, ended: bool, outcome: Outcome, status: TurnStatus, messages: usize) {
         let ids = CountedIds::default();
         let (id, session) = (ids.turn(Timestamp::UNIX_EPOCH), ids.session());
-        let which = Which { id, session, attempt: 0, notes: Map::new(), trace: None, topic: None };
+        let which = Which { id, session, attempt: 0, notes: Map::new(), trace: None, topic: None, answered: None };
         let choices = vec![Choice { message, finish_reason: None }];
         let said = Said { choices, ended, ..Said::default() };
         let closed = ending(&which, &said, &outcome, "m", Timestamp::UNIX_EPOCH);

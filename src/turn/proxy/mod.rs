@@ -22,53 +22,13 @@ use tokio::sync::{mpsc, oneshot};
 use super::{Health, Shown, TurnError};
 use crate::id::{SessionId, TurnId};
 use crate::memory::{InjectInto, Memory};
+use crate::mode::Mode;
 use crate::model::relay::Passed;
 use crate::scope::Scope;
 use crate::session::{ClientIds, SessionSeed};
 
 /// Most pieces of an answer that wait for a slow reader before the upstream is made to wait.
 const PIECES_MAX: usize = 64;
-
-/// How much of the memory a request uses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Mode {
-    /// Lay before the model what is remembered, and remember.
-    #[default]
-    Active,
-    /// Remember only.
-    Passive,
-    /// Lay before the model only.
-    Read,
-    /// Neither.
-    Off,
-}
-
-impl Mode {
-    /// Reads the word in a header or body.
-    pub fn parse(word: &str) -> Option<Self> {
-        Some(match word {
-            "active" => Self::Active,
-            "passive" => Self::Passive,
-            "read" => Self::Read,
-            "off" => Self::Off,
-            _ => return None,
-        })
-    }
-
-    /// The same, remembering nothing.
-    pub fn without_recording(self) -> Self {
-        if self.injects() { Self::Read } else { Self::Off }
-    }
-
-    fn records(self) -> bool {
-        matches!(self, Self::Active | Self::Passive)
-    }
-
-    fn injects(self) -> bool {
-        matches!(self, Self::Active | Self::Read)
-    }
-}
 
 /// A client's request.
 #[derive(Clone)]
@@ -140,7 +100,7 @@ impl Memory {
     pub async fn proxy(&self, scope: &Scope, request: ProxyRequest) -> Result<ProxiedTurn, TurnError> {
         let (sender, body) = mpsc::channel(PIECES_MAX);
         let (head_sender, head) = oneshot::channel();
-        let run = run::Run::new(self.clone(), scope.clone(), sender);
+        let run = run::Run::new(self.of(scope.tenant()), scope.clone(), sender);
         tokio::spawn(run.go(request, head_sender));
         let head = head.await.map_err(|_| TurnError::Stopping)??;
         Ok(ProxiedTurn { head, body })

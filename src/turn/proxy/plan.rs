@@ -10,14 +10,15 @@ use super::run::Run;
 use crate::id::{SessionId, TurnId};
 use crate::memory::SessionLock;
 use crate::message::{Message, Role};
-use crate::recall::Ask;
+use crate::recall::{Ask, TurnRange};
 use crate::scope::Scope;
 use crate::session::{
     Alignment, Asked, ClientIds, ClosedTurn, Fingerprint, Held, HistoryMode, InTopic, OpenTurn, Outline, Placement,
     ReviseTurn, SessionSeed, Shift, Step, Turn, TurnDraft, TurnStatus, align,
 };
 use crate::store::{HistoryMatch, Trail};
-use crate::turn::{Health, Reminded, TurnError};
+use crate::turn::clarify::{Answered, noted};
+use crate::turn::{Health, Reminded, TurnError, notes};
 
 /// Outlines read beyond those a client's list needs, for branches it has left.
 const OUTLINES_SPARE: usize = 64;
@@ -52,6 +53,8 @@ pub(super) struct Noted {
     pub(super) trace: Option<String>,
     /// The topic that the question belongs to.
     pub(super) topic: Option<InTopic>,
+    /// The clarification that the question answers.
+    pub(super) answered: Option<Answered>,
 }
 
 /// What is written before the first byte leaves. The lock is held until that is done.
@@ -90,11 +93,15 @@ impl Run {
             Err(alignment) => alignment,
         };
         let shift = alignment.shift(&found.held);
-        let (laid, reminded) = self.lay_out(request, &asked, &found, &alignment, &shift).await;
+        let answered = self.answers(&asked, &found, &alignment, &shift);
+        let (laid, reminded) = self.lay_out(request, &asked, &found, &alignment, &shift, answered.as_ref()).await;
         let trace = self.memory.trace(&asked.open[0].text, &reminded);
-        let noted = Noted { trace, topic: reminded.topic };
+        let noted = Noted { trace, topic: reminded.topic, answered };
+        if request.mode.records() {
+            self.admit(&asked, &found, &alignment).await?;
+        }
         let write = match request.mode.records() {
-            true => self.to_write(request, asked, found, &alignment, shift, &laid),
+            true => self.to_write(request, asked, found, &alignment, shift, &laid, noted.answered.as_ref()),
             false => Write::Nothing,
         };
         let (health, recall_time) = (reminded.health, reminded.took);
@@ -182,6 +189,20 @@ impl Run {
         Ok(Err(Alignment { step: Step::Revise(id), ..alignment }))
     }
 
+    /// The clarification that a question answers. One that is asked again answers what it answered before; what a turn asked
+    /// that this request takes back is open no more.
+    fn answers(&self, asked: &Asked, found: &Found, alignment: &Alignment, shift: &Shift) -> Option<Answered> {
+        let desk = &self.memory.clarifications;
+        let held = match alignment.step {
+            Step::Append { .. } | Step::Continue(_) => desk.open(&self.scope, found.session).filter(|open| {
+                let mut gone = found.held.turns.iter().filter(|turn| shift.hide.contains(&turn.number));
+                !gone.any(|turn| open.asked_in == Some(turn.id))
+            }),
+            Step::Revise(id) | Step::Repeat(id) => desk.answered_in(&self.scope, found.session, id),
+        };
+        Answered::by(held?, &asked.open[0].text)
+    }
+
     /// What the model lacks: the end of the conversation, as far as the client left it out, and what was said about
     /// the question at any time.
     async fn lay_out(
@@ -191,6 +212,7 @@ impl Run {
         found: &Found,
         alignment: &Alignment,
         shift: &Shift,
+        answered: Option<&Answered>,
     ) -> (Laid, Reminded) {
         let again = match &alignment.step {
             Step::Continue(id) => return (self.laid_before(*id).await, Reminded::nothing()),
@@ -204,17 +226,18 @@ impl Run {
         let is_shown = |turn: &Turn| !shift.hide.contains(&turn.number) && Some(turn.id) != again;
         let turns: Vec<Turn> = turns.into_iter().filter(is_shown).collect();
         let lacking = prompt::lacking(asked, &turns, &self.memory.settings);
-        let mut shown = lacking.shown.clone();
-        shown.extend(again);
-        shown.extend(self.sent_or_gone(asked, found, shift).await);
+        let there = self.sent_or_gone(asked, found, shift).await;
         let ask = Ask {
             question: asked.open[0].text.clone(),
             session: Some(found.session),
             tokens_max: lacking.recall_tokens_max,
-            shown,
+            shown: lacking.shown.iter().copied().chain(again).chain(there.turns).collect(),
+            shown_ranges: lacking.shown_ranges.iter().copied().chain(there.ranges).collect(),
+            taken_back: taken_back(found.session, shift),
             ..Ask::default()
         };
-        let mut reminded = self.memory.remind(&self.scope, ask).await;
+        let chosen = answered.map(|answered| &answered.chosen);
+        let mut reminded = self.memory.remind_of_choice(&self.scope, ask, chosen).await;
         reminded.health = reminded.health.and(health);
         (prompt::lay_out(asked, lacking, &mut reminded.recalled), reminded)
     }
@@ -240,7 +263,7 @@ impl Run {
 
     /// Turns that the client sent itself, here or in the conversation it left, and those that this very request
     /// supersedes: the model needs no reminder of either.
-    async fn sent_or_gone(&self, asked: &Asked, found: &Found, shift: &Shift) -> Vec<TurnId> {
+    async fn sent_or_gone(&self, asked: &Asked, found: &Found, shift: &Shift) -> There {
         let left = match found.fork {
             Some(session) => self.memory.parts.store.held(&self.scope, session, OUTLINES_MAX).await.unwrap_or_default(),
             None => Held::default(),
@@ -251,7 +274,10 @@ impl Run {
         };
         let gone = |turn: &Outline| shift.hide.contains(&turn.number);
         let here = found.held.turns.iter().filter(|turn| is_sent(turn) || gone(turn));
-        here.chain(left.turns.iter().filter(|turn| is_sent(turn))).map(|turn| turn.id).collect()
+        let turns = here.chain(left.turns.iter().filter(|turn| is_sent(turn))).map(|turn| turn.id).collect();
+        let mut ranges = sent_ranges(found.session, &found.held.turns, is_sent);
+        ranges.extend(found.fork.into_iter().flat_map(|session| sent_ranges(session, &left.turns, is_sent)));
+        There { turns, ranges }
     }
 
     /// What was laid before the model for a question goes with its tool rounds too, byte for byte.
@@ -268,6 +294,15 @@ impl Run {
         }
     }
 
+    /// Whether the tenant may have what is to be written: another try at an answer, or the results of tools, are nothing new.
+    async fn admit(&self, asked: &Asked, found: &Found, alignment: &Alignment) -> Result<(), TurnError> {
+        let Step::Append { import, .. } = alignment.step else { return Ok(()) };
+        let turns = 1 + asked.exchanges.len().saturating_sub(import) as u64;
+        self.memory.tenants.admit_turns(self.scope.tenant(), found.held.turns.is_empty(), turns).await?;
+        Ok(())
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "each is one thing the row is made of")]
     fn to_write(
         &self,
         request: &ProxyRequest,
@@ -276,12 +311,15 @@ impl Run {
         alignment: &Alignment,
         shift: Shift,
         laid: &Laid,
+        answered: Option<&Answered>,
     ) -> Write {
         let session = found.session;
         match alignment.step {
             Step::Append { parent, import } => {
                 let import = if found.fork.is_some() || !found.known { asked.exchanges.len() } else { import };
-                let open = self.open(request, asked, &found, parent, import, shift, laid);
+                let mut open = self.open(request, asked, &found, parent, import, shift, laid);
+                open.metadata
+                    .extend(notes([("clarification", json!(answered.map(|answered| noted(&answered.chosen))))]));
                 Write::Open(Box::new(open), found.lock)
             }
             Step::Revise(id) | Step::Repeat(id) => {
@@ -320,7 +358,7 @@ impl Run {
         let draft = |exchange: &crate::session::Exchange| TurnDraft {
             id: self.memory.parts.ids.turn(now),
             messages: exchange.messages.clone(),
-            metadata: super::super::notes([("source", json!("client history"))]),
+            metadata: notes([("source", json!("client history"))]),
             created_at: None,
         };
         let imported = asked.exchanges[import..].iter().filter(|exchange| exchange.messages[0].says_something());
@@ -340,9 +378,37 @@ impl Run {
             seed.metadata.insert("forked_from".into(), fork.to_string().into());
         }
         let (id, session) = (self.memory.parts.ids.turn(now), found.session);
-        let metadata = if laid.items == 0 { Map::new() } else { laid.noted() };
+        let metadata = if laid.is_nothing() { Map::new() } else { laid.noted() };
         OpenTurn { id, session, seed, question, metadata, asked_at: None, place: placement }
     }
+}
+
+/// What the model needs no reminder of.
+struct There {
+    turns: Vec<TurnId>,
+    ranges: Vec<TurnRange>,
+}
+
+/// The stretches of a conversation that a client sent itself. Whoever sent the oldest turn that was looked at has sent
+/// all before it as well: more were looked at than its list has.
+fn sent_ranges(session: SessionId, held: &[Outline], is_sent: impl Fn(&Outline) -> bool) -> Vec<TurnRange> {
+    let mut ranges: Vec<TurnRange> = Vec::new();
+    let (mut oldest, mut goes_on) = (true, false);
+    for turn in held.iter().filter(|turn| turn.visible && turn.status.enters_context()) {
+        let first = if oldest { 0 } else { turn.number };
+        match ranges.last_mut() {
+            Some(range) if is_sent(turn) && goes_on => range.last = turn.number,
+            _ if is_sent(turn) => ranges.push(TurnRange { session, first, last: turn.number }),
+            _ => {}
+        }
+        (oldest, goes_on) = (false, is_sent(turn));
+    }
+    ranges
+}
+
+/// The turns that a request takes back, each a stretch of its own.
+fn taken_back(session: SessionId, shift: &Shift) -> Vec<TurnRange> {
+    shift.hide.iter().map(|number| TurnRange { session, first: *number, last: *number }).collect()
 }
 
 /// The id of a conversation that begins here. A request with a name of its own begins the same conversation

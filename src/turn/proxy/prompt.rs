@@ -8,10 +8,10 @@ use serde_json::{Map, Value, json};
 use crate::id::TurnId;
 use crate::memory::{InjectInto, MemorySettings};
 use crate::message::{Message, Role};
-use crate::recall::{Recalled, recent_conversation};
+use crate::recall::{Recalled, TurnRange, recent_conversation};
 use crate::session::{Asked, ClientIds, Fingerprint, Turn, fit, unwrap_question, window, without_memory_blocks};
 use crate::tokens;
-use crate::turn::compose::{fits, recall_room, shown_whole};
+use crate::turn::compose::{fits, recall_room, shown_to_the_end, shown_whole};
 use crate::turn::inject::{block, inject};
 
 /// Fields of a body that are for us and nobody else.
@@ -55,13 +55,18 @@ pub(super) struct Laid {
     pub(super) window: Vec<Value>,
     /// The block inside the last user message: what was recalled, and what a client left out.
     pub(super) block: String,
-    /// How many remembered messages these are.
+    /// How many remembered messages and summaries these are.
     pub(super) items: usize,
     /// Tokens of what the block holds.
     pub(super) tokens: usize,
 }
 
 impl Laid {
+    /// Whether the model is shown nothing but what the client sent.
+    pub(super) fn is_nothing(&self) -> bool {
+        self.block.is_empty() && self.window.is_empty()
+    }
+
     /// What is kept beside the turn, for its tool rounds.
     pub(super) fn noted(&self) -> Map<String, Value> {
         let Self { block, window, items, tokens } = self;
@@ -88,6 +93,8 @@ pub(super) struct Lacking<'a> {
     messages: Vec<&'a Message>,
     /// The turns that are in it as a whole.
     pub(super) shown: Vec<TurnId>,
+    /// The same as a stretch of the conversation.
+    pub(super) shown_ranges: Vec<TurnRange>,
     /// Tokens that what is recalled may take beside it.
     pub(super) recall_tokens_max: usize,
 }
@@ -103,7 +110,9 @@ pub(super) fn lacking<'a>(asked: &Asked, turns: &'a [Turn], settings: &MemorySet
     // A question too long for our idea of the model's limit is still the client's to ask.
     let Ok(fitted) = fit(missing, &question, limit) else { return Lacking::default() };
     let recall_tokens_max = recall_room(&fitted, &question, limit, settings);
-    Lacking { shown: shown_whole(&fitted, turns), recall_tokens_max, messages: fitted.messages }
+    let shown = shown_whole(&fitted, turns);
+    let shown_ranges = if asked.carries_answers() { Vec::new() } else { shown_to_the_end(&shown, turns) };
+    Lacking { shown_ranges, shown, recall_tokens_max, messages: fitted.messages }
 }
 
 /// Lays out what the model lacks. A client that resends its history has its messages left as they are: all goes into
@@ -114,7 +123,7 @@ pub(super) fn lay_out(asked: &Asked, lacking: Lacking<'_>, recalled: &mut Recall
     if !fits(recalled, &block(&recalled.text), recall_tokens_max) {
         recalled.leave_out();
     }
-    let items = messages.len() + recalled.reminders.len();
+    let items = messages.len() + recalled.items();
     let tokens = recalled.tokens;
     if !asked.carries_answers() {
         let window = messages.iter().map(|message| message.to_wire()).collect();

@@ -139,6 +139,7 @@ impl Run {
         let Plan { write, laid, noted, mut health, recall_time, read_time } = plan;
         let stream = wants_stream(&request);
         let body = prompt::onward(request.body, &laid, self.memory.settings.inject);
+        let asked_bytes = body.len();
         let passed = Passed { body, ..request.passed };
         let started = Instant::now();
         let ((written, write_time), relayed) =
@@ -179,7 +180,7 @@ impl Run {
         known.store_time = read_time + write_time;
         let reply = Reply { run: self, head: Some((head, known)) };
         match relayed.status.is_success() {
-            true => self.hear_out(relayed, which, reply, stream).await,
+            true => self.hear_out(relayed, which, reply, (stream, asked_bytes)).await,
             false => self.pass_error_on(relayed, which, reply).await,
         }
     }
@@ -198,14 +199,14 @@ impl Run {
         &self,
         write: Write,
         laid: &Laid,
-        Noted { trace, topic }: Noted,
+        Noted { trace, topic, answered }: Noted,
     ) -> Result<Option<(Which, Kept)>, StoreError> {
         let notes = Map::new();
         let store = &self.memory.parts.store;
         match write {
             Write::Nothing => Ok(None),
             Write::Open(open, _lock) => {
-                let which = Which { id: open.id, session: open.session, attempt: 0, notes, trace, topic };
+                let which = Which { id: open.id, session: open.session, attempt: 0, notes, trace, topic, answered };
                 Ok(Some((which, store.open_turn(&self.scope, *open).await?.kept)))
             }
             Write::Revise(revise, _lock) => {
@@ -213,24 +214,33 @@ impl Run {
                 let attempt = store.revise_turn(&self.scope, revise).await?.attempt;
                 // The tool rounds of this try go with what was laid out for it, not for the last one.
                 let notes = laid.noted();
-                Ok(Some((Which { id, session, attempt, notes, trace, topic }, Kept::OnDisk)))
+                Ok(Some((Which { id, session, attempt, notes, trace, topic, answered }, Kept::OnDisk)))
             }
             Write::Continue(so_far, _lock) => {
                 let (id, session, attempt) = (so_far.id, so_far.session, so_far.attempt);
-                let which = Which { id, session, attempt, notes, trace, topic };
+                let which = Which { id, session, attempt, notes, trace, topic, answered };
                 Ok(Some((which, store.close_turn(&self.scope, so_far).await?)))
             }
         }
     }
 
     /// Passes an answer on, piece by piece or whole, and keeps what was said.
-    async fn hear_out(&self, relayed: Relayed, which: Option<Which>, mut reply: Reply<'_>, stream: bool) {
+    async fn hear_out(
+        &self,
+        relayed: Relayed,
+        which: Option<Which>,
+        mut reply: Reply<'_>,
+        (stream, asked_bytes): (bool, usize),
+    ) {
         let kind = TeeKind::of(&relayed.headers, stream);
         let bounds = TeeBounds::new(self.memory.settings.answer_chars_max * 4);
         let mut tee = Tee::new(kind, false, bounds);
         let outcome = self.listen(relayed.body, &mut tee, &mut reply).await;
         let rest = tee.end();
         let said = tee.finish();
+        let said_bytes =
+            said.choices.iter().filter_map(|choice| choice.message["content"].as_str()).map(str::len).sum::<usize>();
+        self.memory.tenants.charge(self.scope.tenant(), said.tokens_used, asked_bytes + said_bytes);
         let outcome = match outcome {
             Outcome::Ended if !said.ended => {
                 Outcome::Broke(said.error.clone().unwrap_or_else(|| "the model's answer broke off".into()))
@@ -331,6 +341,7 @@ impl Run {
         let now = self.memory.parts.clock.now();
         let closed: ClosedTurn = ending(which, said, outcome, self.memory.parts.upstream.name(), now);
         let failed = closed.status == TurnStatus::Failed;
+        self.settle(which, &closed);
         let kept = self.memory.parts.store.close_turn(&self.scope, closed).await;
         let meters = self.memory.meters();
         if failed {
@@ -351,6 +362,15 @@ impl Run {
                 self.report(Some(which), "close_turn", &error);
                 false
             }
+        }
+    }
+
+    /// What a whole answer asks, and what it settles.
+    fn settle(&self, which: &Which, closed: &ClosedTurn) {
+        let answer = closed.messages.last().filter(|_| closed.status == TurnStatus::Complete);
+        if let Some(answer) = answer {
+            let heard = self.memory.hear(&answer.text);
+            self.memory.settle(&self.scope, which.session, which.id, heard, which.answered.as_ref());
         }
     }
 

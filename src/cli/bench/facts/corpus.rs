@@ -78,8 +78,8 @@ pub(super) fn shown(act: Act, key: &Key, value: &str) -> String {
 
 fn plain(text: &str) -> String {
     const ARTICLES: [&str; 21] = [
-        "a", "an", "the", "de", "het", "een", "der", "die", "das", "ein", "eine", "le", "la", "les", "l", "un", "une", "el",
-        "los", "las", "una",
+        "a", "an", "the", "de", "het", "een", "der", "die", "das", "ein", "eine", "le", "la", "les", "l", "un", "une",
+        "el", "los", "las", "una",
     ];
     words(text).filter(|word| !ARTICLES.contains(&&**word)).collect::<Vec<_>>().join(" ")
 }

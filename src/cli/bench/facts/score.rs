@@ -75,7 +75,8 @@ pub(super) fn by_category(judged: &[(&Utterance, Learned)]) -> Sheet {
     for category in Category::ALL {
         let score = judged.iter().fold(Score::default(), |score, (one, learned)| {
             let facts = one.facts.iter().filter(|fact| fact.key.category == category).cloned().collect();
-            let learned: Vec<Proposal> = learned.facts.iter().filter(|fact| fact.key.category == category).cloned().collect();
+            let learned: Vec<Proposal> =
+                learned.facts.iter().filter(|fact| fact.key.category == category).cloned().collect();
             score.plus(&judge(&Utterance { facts, ..(*one).clone() }, &learned))
         });
         let facts = Cell::Count(score.right + score.missed);

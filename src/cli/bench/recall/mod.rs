@@ -1,12 +1,13 @@
-//! `recalld bench recall|learn|followups|recall-speed`: how well and how fast things are found again.
+//! `recalld bench recall|learn|followups|episodes|recall-speed`: how well and how fast things are found again.
 //!
 //! Everything goes through the library calls that the server makes: dated messages are added to a store of their own,
 //! then questions are asked. So a number here is what a user would get.
 //!
 //! Reading order: `chats` (files in), `score` and `sheet` (numbers out), `stage` (a memory to measure with), then the
-//! commands `rank`, `learn`, `followups` and `speed`.
+//! commands `rank`, `learn`, `followups`, `episodes` and `speed`.
 
 pub(super) mod chats;
+pub(super) mod episodes;
 pub(super) mod followups;
 pub(super) mod learn;
 pub(super) mod rank;

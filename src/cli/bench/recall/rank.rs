@@ -13,6 +13,7 @@ use super::score::{METRICS, RANKED_MAX, Tally, score};
 use super::sheet::{Cell, Sheet};
 use super::stage::{Kind, Stage, Told, VectorArgs, weights};
 use super::{progress, title};
+use crate::episode::{EpisodeSettings, Window};
 use crate::memory::Memory;
 use crate::message::Role;
 use crate::recall::signals::{KeySignal, ReplySignal};
@@ -38,6 +39,9 @@ pub(crate) struct RecallArgs {
     /// Pack what is found into so many tokens, and count the evidence that is in there.
     #[arg(long, value_name = "TOKENS")]
     budget: Option<usize>,
+    /// Summarise everything first, in stretches of so many turns: summaries take part of the context.
+    #[arg(long, value_name = "TURNS")]
+    summaries: Option<usize>,
     /// Only the first chats.
     #[arg(long, value_name = "N")]
     limit_conversations: Option<usize>,
@@ -73,6 +77,9 @@ pub(crate) async fn run(args: &RecallArgs) -> anyhow::Result<Vec<Sheet>> {
     let bar = progress("asking", "questions", asked)?;
     for (n, chat) in chats.iter().enumerate() {
         let told = stage.tell(&systems[0].memory, &format!("chat-{n}"), &chat.messages).await?;
+        if args.summaries.is_some() {
+            stage.summarise(&systems[0].memory, &told).await?;
+        }
         for question in &chat.questions {
             for (at, system) in systems.iter_mut().enumerate() {
                 let ranked = system.answer(args, chat, &told, question).await?;
@@ -95,7 +102,11 @@ pub(crate) async fn run(args: &RecallArgs) -> anyhow::Result<Vec<Sheet>> {
 fn systems(args: &RecallArgs, stage: &Stage, chats: &[Chat]) -> anyhow::Result<Vec<System>> {
     let system = |name, weights| {
         let (tally, packed) = (Tally::default(), Tally::default());
-        System { name, memory: stage.memory(weights), tally, packed }
+        let window = match args.summaries {
+            Some(turns) => Window { at: 1, keep: 0, stretch: turns.max(1) },
+            None => EpisodeSettings::default().durable,
+        };
+        System { name, memory: stage.memory_with_window(weights, window), tally, packed }
     };
     let mut systems = vec![system("recalld", weights(args.weights.as_deref())?)];
     if !args.baselines {

@@ -15,10 +15,12 @@ use jiff::Timestamp;
 
 use super::chats::Said;
 use crate::clock::{Clock, SystemClock};
+use crate::episode::{EpisodeSettings, Window};
 use crate::id::{MessageId, RandomIds, SessionId};
 use crate::memory::{Memory, MemorySettings, Parts};
 use crate::message::Message;
 use crate::meter::Meters;
+use crate::model::ChatModel;
 use crate::model::builtin::Builtin;
 use crate::model::embed::{self, Embedder, FolderEmbedder, OpenAiEmbedder, OpenAiEmbedderSettings};
 use crate::recall::{Profile, RecallSettings, WeightTable};
@@ -111,17 +113,33 @@ impl Stage {
 
     /// A memory on the stage's store, with weights of its own.
     pub(crate) fn memory(&self, weights: Arc<WeightTable>) -> Memory {
-        let store = Arc::clone(&self.store) as Arc<dyn Store>;
-        let parts = Parts { weights, ..parts(store, self.clock.clone(), Arc::clone(&self.embedder)) };
-        // Whatever a file holds is measured whole, and a slow embedder is waited for.
+        self.memory_with_window(weights, EpisodeSettings::default().durable)
+    }
+
+    /// The same, whose turns go to summaries at other times.
+    pub(crate) fn memory_with_window(&self, weights: Arc<WeightTable>, durable: Window) -> Memory {
+        Memory::new(Parts { weights, ..self.parts() }, self.settings(durable))
+    }
+
+    /// The same with a model to ask.
+    pub(crate) fn memory_with_model(&self, model: Arc<dyn ChatModel>) -> Memory {
+        Memory::new(Parts { model, ..self.parts() }, self.settings(EpisodeSettings::default().durable))
+    }
+
+    fn parts(&self) -> Parts {
+        parts(Arc::clone(&self.store) as Arc<dyn Store>, self.clock.clone(), Arc::clone(&self.embedder))
+    }
+
+    /// Whatever a file holds is measured whole, and a slow embedder is waited for.
+    fn settings(&self, durable: Window) -> MemorySettings {
         let recall = RecallSettings {
             vectors: self.vectors,
             embedder_patience: Duration::from_secs(60),
             index_bytes_max: 4 << 30,
             ..RecallSettings::default()
         };
-        let settings = MemorySettings { query_chars_max: 1 << 20, recall, ..MemorySettings::default() };
-        Memory::new(parts, settings)
+        let episodes = EpisodeSettings { durable, ..EpisodeSettings::default() };
+        MemorySettings { query_chars_max: 1 << 20, recall, episodes, ..MemorySettings::default() }
     }
 
     /// Tells messages to a user's memory, in order. Blank ones are left out: nothing can be stored of them.
@@ -151,6 +169,15 @@ impl Stage {
         }
         self.settle(memory).await?;
         Ok(told)
+    }
+
+    /// Summarises what has left the window of each session.
+    pub(crate) async fn summarise(&self, memory: &Memory, told: &Told) -> anyhow::Result<()> {
+        for session in told.sessions.values() {
+            memory.ask_for_digest(&told.scope, *session).await?;
+        }
+        memory.run_jobs_once().await?;
+        Ok(())
     }
 
     /// Makes every row and vector that is still missing.

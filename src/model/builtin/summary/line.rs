@@ -68,6 +68,11 @@ impl Summary {
         Self::counted(lines)
     }
 
+    /// A line of [`Summary::text`] in two: who spoke, with the day and the colon, and what was said.
+    pub fn speaker_and_said(line: &str) -> (&str, &str) {
+        line.split_once(": ").map_or(("", line), |(speaker, said)| (&line[..speaker.len() + 2], said))
+    }
+
     /// The summary of some pieces of what was said.
     pub(super) fn of<'a>(pieces: impl Iterator<Item = (Said<'a>, &'a Piece)>) -> Self {
         let mut lines: Vec<Line> = Vec::new();
@@ -156,6 +161,12 @@ mod tests {
         let expected = [line("Ann", "I moved: to Porto.", None), line("?", "no speaker", None)];
         let expected: Vec<Line> = expected.into_iter().map(|line| Line { at, ..line }).collect();
         assert_eq!(read.lines, expected);
+    }
+
+    #[test]
+    fn a_line_is_who_and_what() {
+        assert_eq!(Summary::speaker_and_said("2026-03-01 Ann: I moved: far."), ("2026-03-01 Ann: ", "I moved: far."));
+        assert_eq!(Summary::speaker_and_said("It rains."), ("", "It rains."));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use rusqlite::Connection;
 use super::DataFile;
 use crate::store::Todo;
 use crate::store::sqlite::connect::open_writer;
-use crate::store::sqlite::{expire, job, recall, session, topics, turn};
+use crate::store::sqlite::{expire, facts, job, recall, session, topics, turn};
 
 #[track_caller]
 fn check(sql: &str, expected: &str) {
@@ -128,6 +128,7 @@ fn topics_are_read_along_their_indexes() {
             topics::CURRENT.to_owned(),
             "CO-ROUTINE turn; SEARCH turn USING INDEX turn_by_number (session=? AND number<?)",
         ),
+        (topics::tell::FIRST_DUE.to_owned(), "SEARCH topic USING INDEX topic_to_tell (tenant=? AND user=?)"),
         (topics::list_sql(), "SEARCH topic USING INDEX topic_by_user (tenant=? AND user=? AND key>?)"),
         (
             topics::turns_sql("> ?2", "ASC"),
@@ -139,5 +140,26 @@ fn topics_are_read_along_their_indexes() {
         ),
     ] {
         check_each(&sql, |plan| assert!(plan.starts_with(first), "{plan}"));
+    }
+}
+
+/// A question reads what is known about its user, and what its messages say that is no longer so, along indexes.
+#[test]
+fn facts_are_read_along_their_indexes() {
+    let held = format!("SELECT value FROM fact INDEXED BY fact_active {}", facts::HELD);
+    check_each(&held, |plan| {
+        assert!(plan.starts_with("SEARCH fact USING INDEX fact_active (tenant=? AND user=?)"), "{plan}");
+    });
+    check_each(facts::SOME_OUTDATED, |plan| {
+        assert!(plan.contains("fact_over (tenant=? AND user=?)") && !plan.contains("SCAN fact"), "{plan}");
+    });
+    for (stated, index) in [
+        (facts::BY_MESSAGE, "fact_statement_by_message (tenant=? AND user=? AND message=?)"),
+        (facts::BY_SESSION, "fact_statement_by_session (tenant=? AND user=? AND session=?)"),
+    ] {
+        check_each(&facts::outdated_sql(stated), |plan| {
+            let first = format!("SEARCH said USING INDEX {index}");
+            assert!(plan.starts_with(&first) && !plan.contains("SCAN"), "{plan}");
+        });
     }
 }

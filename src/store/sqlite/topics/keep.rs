@@ -1,8 +1,10 @@
 //! What people and the background make of topics.
 
+use std::sync::Arc;
+
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::read;
+use super::{read, tell};
 use crate::id::{SessionId, TopicId, TurnId};
 use crate::scope::Scope;
 use crate::store::sqlite::connect::meaning;
@@ -10,6 +12,7 @@ use crate::store::sqlite::recall::SHOWN;
 use crate::store::sqlite::row::{COLUMNS, TurnRow, to_json};
 use crate::store::sqlite::session::execute;
 use crate::store::sqlite::topic;
+use crate::store::sqlite::writer::Notes;
 use crate::store::{DerivedTopic, KeptTopic, PlacedTurn, StoreError, TopicMerge, TopicPatch};
 use crate::topic::{Sketch, rated};
 
@@ -22,7 +25,8 @@ pub(super) fn change(
 ) -> Result<Option<KeptTopic>, StoreError> {
     let Some(key) = read::key(db, scope, id)? else { return Ok(None) };
     if let Some(title) = &patch.title {
-        let sql = "UPDATE topic SET title = ?2, title_turn = NULL, version = version + 1 WHERE key = ?1";
+        let sql = "UPDATE topic SET title = ?2, title_turn = NULL, title_knows = NULL, version = version + 1
+                   WHERE key = ?1";
         execute(db, sql, params![key, title])?;
     }
     if let Some(tags) = &patch.tags {
@@ -58,13 +62,29 @@ fn unplaced(db: &Connection, placed: &PlacedTurn) -> Result<Option<(SessionId, T
     statement.query_row(values, read::with_session).optional().map_err(|error| meaning(&error))
 }
 
-/// Writes a sketch that was made from the topic as it is.
-pub(super) fn keep(db: &Connection, scope: &Scope, derived: &DerivedTopic) -> Result<bool, StoreError> {
+/// Writes a sketch that was made from the topic as it is. Whatever joins or leaves a topic comes by here, so this is where it
+/// is seen that a topic is due to be told.
+pub(super) fn keep(db: &Connection, scope: &Scope, derived: &DerivedTopic, told: Telling) -> Result<bool, StoreError> {
     let state = read::state(db, scope, derived.id)?;
     let Some((key, _)) = state.filter(|(_, version)| *version == derived.version) else { return Ok(false) };
     write_sketch(db, key, &derived.sketch)?;
     derived.taken.iter().try_for_each(|turn| take_in(db, key, *turn))?;
+    told.look(db, key)?;
     Ok(true)
+}
+
+/// Looks whether topics are due to be told, and says so to whoever does jobs.
+pub(super) struct Telling {
+    pub(super) due: u64,
+    pub(super) notes: Arc<Notes>,
+}
+
+impl Telling {
+    fn look(&self, db: &Connection, topic: i64) -> Result<(), StoreError> {
+        let asked = tell::look(db, topic, self.due)?;
+        self.notes.jobs(asked);
+        Ok(())
+    }
 }
 
 fn write_sketch(db: &Connection, key: i64, sketch: &Sketch) -> Result<(), StoreError> {
@@ -93,7 +113,7 @@ pub(super) fn remake(db: &Connection, scope: &Scope, id: TopicId) -> Result<bool
 }
 
 /// Makes one topic of two: turns, tags and accesses go over, and the older title stays.
-pub(super) fn merge(db: &Connection, scope: &Scope, merge: &TopicMerge) -> Result<bool, StoreError> {
+pub(super) fn merge(db: &Connection, scope: &Scope, merge: &TopicMerge, told: Telling) -> Result<bool, StoreError> {
     let state = |(id, version)| Ok::<_, StoreError>(read::state(db, scope, id)?.filter(|(_, now)| *now == version));
     let (Some((into, _)), Some((from, _))) = (state(merge.into)?, state(merge.from)?) else { return Ok(false) };
     if into == from || untaken_in(db, into)? || untaken_in(db, from)? {
@@ -103,14 +123,21 @@ pub(super) fn merge(db: &Connection, scope: &Scope, merge: &TopicMerge) -> Resul
     execute(db, "UPDATE topic_turn SET topic = ?1 WHERE topic = ?2", [into, from])?;
     let gathered = "UPDATE topic SET version = topic.version + 1, accesses = topic.accesses + other.accesses,
             importance = max(topic.importance, other.importance), last_used = max(topic.last_used, other.last_used),
-            created_at = min(topic.created_at, other.created_at), summary = NULL,
+            created_at = min(topic.created_at, other.created_at), summary = NULL, told_by = NULL, told = 0,
             tags = (SELECT json_group_array(DISTINCT value) FROM (
                 SELECT value FROM json_each(topic.tags) UNION ALL SELECT value FROM json_each(other.tags)))
         FROM topic AS other WHERE topic.key = ?1 AND other.key = ?2";
     execute(db, gathered, [into, from])?;
     execute(db, "UPDATE topic SET merged_into = ?1 WHERE key = ?2 OR merged_into = ?2", [into, from])?;
-    execute(db, "UPDATE topic SET title = '', summary = NULL, tags = '[]' WHERE key = ?1", [from])?;
+    execute(
+        db,
+        "UPDATE topic SET title = '', title_knows = NULL, summary = NULL, told_by = NULL, told = 0, due = 0,
+                     tags = '[]' WHERE key = ?1",
+        [from],
+    )?;
     execute(db, "DELETE FROM topic_sketch WHERE topic = ?1", [from])?;
+    execute(db, "UPDATE memory_answer SET topic = ?1 WHERE topic = ?2", [into, from])?;
+    told.look(db, into)?;
     Ok(true)
 }
 
@@ -126,7 +153,11 @@ pub(super) fn forget(db: &Connection, scope: &Scope, ids: &[TopicId], at: i64) -
     let mut forgotten = 0;
     for id in ids {
         let Some((key, _)) = read::state(db, scope, *id)? else { continue };
-        execute(db, "UPDATE topic SET forgotten_at = ?2, version = version + 1 WHERE key = ?1", params![key, at])?;
+        execute(
+            db,
+            "UPDATE topic SET forgotten_at = ?2, due = 0, version = version + 1 WHERE key = ?1",
+            params![key, at],
+        )?;
         execute(db, "DELETE FROM topic_sketch WHERE topic = ?1", [key])?;
         forgotten += 1;
     }

@@ -1,7 +1,9 @@
-//! Topics in SQL: `read` (what is kept of them) and `keep` (what people and the background make of them).
+//! Topics in SQL: `read` (what is kept of them), `keep` (what people and the background make of them) and `tell` (their
+//! summaries).
 
 mod keep;
 mod read;
+pub(super) mod tell;
 
 #[cfg(test)]
 pub(super) use read::{CURRENT, LIVE, list_sql, turns_sql};
@@ -14,8 +16,15 @@ use crate::scope::Scope;
 use crate::session::Turn;
 use crate::store::{
     DerivedTopic, DueTurn, KeptTopic, Moment, Page, PageRequest, PlacedTurn, SketchedTopic, StoreFuture, TopicMerge,
-    TopicOutline, TopicPatch, Topics, WhichTopics,
+    TopicOutline, TopicPatch, Topics, Untold, WhichTopics,
 };
+
+impl Sqlite {
+    /// What it takes to see that a topic is due to be told.
+    fn telling(&self) -> keep::Telling {
+        keep::Telling { due: self.due.topic, notes: self.writer.notes() }
+    }
+}
 
 impl Topics for Sqlite {
     fn topic_outline(&self, scope: &Scope, at: Option<Moment>) -> StoreFuture<'_, TopicOutline> {
@@ -88,17 +97,24 @@ impl Topics for Sqlite {
 
     fn keep_topic(&self, scope: &Scope, derived: DerivedTopic) -> StoreFuture<'_, bool> {
         let scope = scope.clone();
-        self.write(move |db| keep::keep(db, &scope, &derived))
+        let told = self.telling();
+        self.write(move |db| keep::keep(db, &scope, &derived, told))
     }
 
     fn merge_topics(&self, scope: &Scope, merge: TopicMerge) -> StoreFuture<'_, bool> {
         let scope = scope.clone();
-        self.write(move |db| keep::merge(db, &scope, &merge))
+        let told = self.telling();
+        self.write(move |db| keep::merge(db, &scope, &merge, told))
     }
 
     fn forget_topics(&self, scope: &Scope, ids: &[TopicId], at: Timestamp) -> StoreFuture<'_, u64> {
         let (scope, ids) = (scope.clone(), ids.to_vec());
         self.write(move |db| keep::forget(db, &scope, &ids, at.as_microsecond()))
+    }
+
+    fn topic_to_tell(&self, scope: &Scope, turns_max: usize) -> StoreFuture<'_, Option<Untold>> {
+        let scope = scope.clone();
+        self.read(move |db| tell::first(db, &scope, turns_max))
     }
 
     fn topics_made_with(&self, made_with: &str) -> StoreFuture<'_, u64> {

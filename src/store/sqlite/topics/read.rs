@@ -102,7 +102,8 @@ fn last_ids(db: &Connection, topic: i64) -> Result<Vec<TurnId>, StoreError> {
 /// A topic, in the order of [`kept`].
 const KEPT: &str =
     "topic.key, topic.id, title, summary, importance, accesses, tags, created_at, last_used, forgotten_at,
-     (SELECT coalesce(sum(messages), 0) FROM topic_turn WHERE topic = topic.key)";
+     (SELECT coalesce(sum(messages), 0) FROM topic_turn WHERE topic = topic.key),
+     (SELECT coalesce(sum(messages), 0) FROM topic_turn WHERE topic = topic.key AND turn > topic.told)";
 
 fn kept(row: &Row<'_>) -> rusqlite::Result<(u64, KeptTopic)> {
     let tags: String = row.get(6)?;
@@ -119,7 +120,7 @@ fn kept(row: &Row<'_>) -> rusqlite::Result<(u64, KeptTopic)> {
         last_used: from_micros(row.get(8)?),
     };
     let forgotten_at = row.get::<_, Option<i64>>(9)?.map(from_micros);
-    Ok((row.get(0)?, KeptTopic { topic, forgotten_at }))
+    Ok((row.get(0)?, KeptTopic { topic, forgotten_at, untold: row.get(11)? }))
 }
 
 pub(in crate::store::sqlite) fn list_sql() -> String {
@@ -243,7 +244,7 @@ pub(super) fn due(db: &Connection, limit: usize) -> Result<Vec<(Scope, TopicId)>
 }
 
 /// All rows of a statement from the cache.
-fn all<T>(
+pub(super) fn all<T>(
     db: &Connection,
     sql: &str,
     values: impl rusqlite::Params,
@@ -268,7 +269,7 @@ pub(super) fn with_session(row: &Row<'_>) -> rusqlite::Result<(SessionId, TurnRo
     Ok((SessionId::from_uuid(Uuid::from_bytes(row.get(NEXT)?)), TurnRow::read(row)?))
 }
 
-fn topic_id(row: &Row<'_>, column: usize) -> rusqlite::Result<TopicId> {
+pub(super) fn topic_id(row: &Row<'_>, column: usize) -> rusqlite::Result<TopicId> {
     Ok(TopicId::from_uuid(Uuid::from_bytes(row.get(column)?)))
 }
 

@@ -1,0 +1,198 @@
+//! A scope's summaries, in memory beside its index: what they mean, which words they have, which turns they tell of.
+//!
+//! Reading order: the shelf here, `find` (those about a question), `session` (what is told of the running conversation),
+//! `follow` (keeping the shelf true to the store).
+//!
+//! **Invariant:** the same episodes give the same answers, whatever happened on the way.
+
+mod find;
+mod follow;
+mod session;
+
+pub(crate) use find::{Sought, find};
+pub(crate) use session::{Shrunk, told_of_session};
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::index::kernel::{Bytes, quantise};
+use super::{AsideSource, TurnRange};
+use crate::episode::{Episode, Level};
+use crate::id::{EpisodeId, SessionId};
+use crate::language::{Tongue, is_stop, term, tongue, words};
+use crate::message::Role;
+
+/// A summary in memory.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct HeldEpisode {
+    pub(crate) id: EpisodeId,
+    pub(crate) session: SessionId,
+    pub(crate) level: Level,
+    pub(crate) first: u64,
+    pub(crate) last: u64,
+    pub(crate) from: Timestamp,
+    pub(crate) to: Timestamp,
+    pub(crate) version: u32,
+    pub(crate) summary: String,
+    /// What it means to our embedder; vectors of another are worth nothing.
+    pub(crate) vector: Option<Bytes>,
+    terms: Vec<u64>,
+}
+
+impl HeldEpisode {
+    pub(crate) fn new(episode: Episode, embedder: &str) -> Self {
+        let Episode { id, session, level, first, last, from, to, version, summary, vector, .. } = episode;
+        let ours = vector.filter(|vector| vector.embedder == embedder);
+        let terms = terms_of_summary(&summary);
+        let vector = ours.and_then(|vector| quantise(&vector.values));
+        Self { id, session, level, first, last, from, to, version, summary, vector, terms }
+    }
+
+    /// Whether it tells of any of these turns.
+    pub(crate) fn tells_of(&self, ranges: &[TurnRange]) -> bool {
+        let touches =
+            |range: &TurnRange| range.session == self.session && range.first <= self.last && self.first <= range.last;
+        ranges.iter().any(touches)
+    }
+
+    /// Whether all its turns are shown anyway.
+    pub(crate) fn is_shown(&self, ranges: &[TurnRange]) -> bool {
+        let holds =
+            |range: &TurnRange| range.session == self.session && range.first <= self.first && self.last <= range.last;
+        ranges.iter().any(holds)
+    }
+
+    /// Whether both tell of some turn. An id may be used for a second conversation when everything in the first has
+    /// expired: then times tell them apart.
+    pub(crate) fn overlaps(&self, other: &Self) -> bool {
+        self.session == other.session
+            && self.first <= other.last
+            && other.first <= self.last
+            && self.from <= other.to
+            && other.from <= self.to
+    }
+
+    /// Whether it tells of the same turns.
+    pub(crate) fn tells_the_same(&self, other: &Self) -> bool {
+        self.overlaps(other) && (self.first, self.last) == (other.first, other.last)
+    }
+
+    pub(crate) fn source(&self) -> AsideSource {
+        let Self { id, session, level, first, last, from, to, .. } = *self;
+        AsideSource::Episode { id, session, level, first, last, from, to }
+    }
+
+    fn bytes(&self) -> usize {
+        let vector = self.vector.as_ref().map_or(0, |vector| vector.bytes.len());
+        size_of::<Self>() + self.summary.len() + vector + self.terms.len() * TERM_BYTES
+    }
+}
+
+/// A term in an episode, and the episode among those of the term.
+const TERM_BYTES: usize = 8 + 4 + 8;
+
+/// The summaries of one scope.
+#[derive(Debug, Default)]
+pub(crate) struct EpisodeShelf {
+    slots: Vec<Option<Arc<HeldEpisode>>>,
+    free: Vec<u32>,
+    by_id: HashMap<EpisodeId, u32>,
+    by_term: HashMap<u64, Vec<u32>>,
+    by_session: HashMap<SessionId, Vec<u32>>,
+    bytes: usize,
+}
+
+impl EpisodeShelf {
+    /// Puts a summary there, in place of the one of its name.
+    pub(crate) fn put(&mut self, episode: HeldEpisode) {
+        self.remove(episode.id);
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            (self.slots.len() - 1) as u32
+        });
+        episode.terms.iter().for_each(|term| self.by_term.entry(*term).or_default().push(slot));
+        self.by_session.entry(episode.session).or_default().push(slot);
+        self.by_id.insert(episode.id, slot);
+        self.bytes += episode.bytes();
+        self.slots[slot as usize] = Some(Arc::new(episode));
+    }
+
+    pub(crate) fn remove(&mut self, id: EpisodeId) {
+        let Some(slot) = self.by_id.remove(&id) else { return };
+        let Some(episode) = self.slots[slot as usize].take() else { return };
+        for term in &episode.terms {
+            leave(&mut self.by_term, term, slot);
+        }
+        leave(&mut self.by_session, &episode.session, slot);
+        self.bytes -= episode.bytes();
+        self.free.push(slot);
+    }
+
+    /// Lets the oldest go until the rest takes no more than this.
+    pub(crate) fn shrink_to(&mut self, bytes_max: usize) {
+        if self.bytes <= bytes_max {
+            return;
+        }
+        let mut oldest: Vec<(Timestamp, EpisodeId)> = self.all().map(|(_, held)| (held.to, held.id)).collect();
+        oldest.sort_unstable_by_key(|(to, id)| (*to, *id.as_uuid()));
+        for (_, id) in oldest {
+            if self.bytes <= bytes_max {
+                break;
+            }
+            self.remove(id);
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// What is told of a conversation, at all levels, in no order.
+    pub(crate) fn of_session(&self, session: SessionId) -> impl Iterator<Item = &Arc<HeldEpisode>> {
+        let slots = self.by_session.get(&session).map_or(&[][..], Vec::as_slice);
+        slots.iter().filter_map(|slot| self.slots[*slot as usize].as_ref())
+    }
+
+    fn all(&self) -> impl Iterator<Item = (u32, &Arc<HeldEpisode>)> {
+        (0..).zip(&self.slots).filter_map(|(slot, held)| Some((slot, held.as_ref()?)))
+    }
+}
+
+fn leave<K: std::hash::Hash + Eq>(map: &mut HashMap<K, Vec<u32>>, key: &K, slot: u32) {
+    if let Some(slots) = map.get_mut(key) {
+        slots.retain(|other| *other != slot);
+        if slots.is_empty() {
+            map.remove(key);
+        }
+    }
+}
+
+/// The terms of a text, as hashes: they are compared, and never shown.
+fn terms_of(text: &str, tongue: Tongue) -> impl Iterator<Item = (String, u64)> + '_ {
+    let telling = words(text).filter(move |word| !is_stop(word, tongue));
+    telling.map(move |word| {
+        let hash = xxh3_64(term(&word, tongue).as_bytes());
+        (word.to_string(), hash)
+    })
+}
+
+/// The terms of a summary, each once. Who spoke is said in every line, and tells nothing unless it is a name.
+fn terms_of_summary(summary: &str) -> Vec<u64> {
+    let tongue = tongue(summary, Tongue::English);
+    let is_role = |speaker: &str| [Role::User, Role::Assistant].iter().any(|role| role.as_str() == speaker);
+    let said = |line: &'_ str| match line.split_once(": ") {
+        Some((speaker, said)) if is_role(speaker) => said.to_owned(),
+        _ => line.to_owned(),
+    };
+    let lines: Vec<String> = summary.lines().map(said).collect();
+    let mut terms: Vec<u64> = lines.iter().flat_map(|line| terms_of(line, tongue)).map(|(_, term)| term).collect();
+    terms.sort_unstable();
+    terms.dedup();
+    terms
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,94 @@
+//! What is told of the running conversation, of the turns that are no longer shown: much of the newest, little of the
+//! oldest.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use jiff::Timestamp;
+use uuid::Uuid;
+
+use super::{EpisodeShelf, HeldEpisode};
+use crate::episode::Level;
+use crate::id::{EpisodeId, SessionId};
+use crate::model::builtin::summary::{Summary, SummaryBounds, extend};
+
+/// Tokens of the stretch that was told last, of the session's own summary, and of the newest hours after that.
+const STRETCH_TOKENS: usize = 96;
+const SESSION_TOKENS: usize = 64;
+const HOUR_TOKENS: [usize; 3] = [48, 32, 32];
+
+/// A part of what is told, and the tokens it may take.
+pub(crate) type Part = (Arc<HeldEpisode>, usize);
+
+/// What is told of a conversation beside what is shown of it, by what it is worth: the stretch that ended last, the
+/// summary of what lies further back than a day, and the newest hours between. `is_out` says which are left out.
+pub(crate) fn told_of_session(
+    shelf: &EpisodeShelf,
+    session: SessionId,
+    is_out: impl Fn(&HeldEpisode) -> bool,
+) -> Vec<Part> {
+    let mut stretch: Option<&Arc<HeldEpisode>> = None;
+    let mut whole: Option<&Arc<HeldEpisode>> = None;
+    let mut hours: Vec<&Arc<HeldEpisode>> = Vec::new();
+    for held in shelf.of_session(session).filter(|held| !is_out(held)) {
+        match held.level {
+            Level::Stretch => newest(&mut stretch, held),
+            Level::Session => newest(&mut whole, held),
+            Level::Hour => hours.push(held),
+        }
+    }
+    let is_told = |hour: &Arc<HeldEpisode>| {
+        stretch.is_some_and(|stretch| hour.tells_the_same(stretch)) || whole.is_some_and(|whole| whole.overlaps(hour))
+    };
+    hours.retain(|hour| !is_told(hour));
+    hours.sort_unstable_by_key(|hour| std::cmp::Reverse(age(hour)));
+    let ends = stretch.map(|held| (held, STRETCH_TOKENS)).into_iter().chain(whole.map(|held| (held, SESSION_TOKENS)));
+    ends.chain(hours.into_iter().zip(HOUR_TOKENS)).map(|(held, tokens)| (Arc::clone(held), tokens)).collect()
+}
+
+/// When it ended; of those that ended together one is always the later.
+fn age(held: &HeldEpisode) -> (Timestamp, u64, Uuid) {
+    (held.to, held.last, *held.id.as_uuid())
+}
+
+fn newest<'a>(best: &mut Option<&'a Arc<HeldEpisode>>, held: &'a Arc<HeldEpisode>) {
+    if best.is_none_or(|best| age(best) < age(held)) {
+        *best = Some(held);
+    }
+}
+
+/// Summaries that were made shorter before, by name, version and tokens. Shortening takes longer than finding.
+#[derive(Default)]
+pub(crate) struct Shrunk(Mutex<HashMap<(EpisodeId, u32, usize), Arc<str>>>);
+
+/// More are not remembered; about two megabytes. When there are more, all are forgotten: they are soon made again.
+const SHRUNK_MAX: usize = 4_096;
+
+impl Shrunk {
+    /// A summary in no more than so many tokens.
+    pub(crate) fn text(&self, held: &HeldEpisode, tokens_max: usize) -> Arc<str> {
+        let key = (held.id, held.version, tokens_max);
+        if let Some(known) = self.lock().get(&key) {
+            return Arc::clone(known);
+        }
+        let text: Arc<str> = shrink(held, tokens_max).into();
+        let mut known = self.lock();
+        if known.len() >= SHRUNK_MAX {
+            known.clear();
+        }
+        known.insert(key, Arc::clone(&text));
+        text
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<(EpisodeId, u32, usize), Arc<str>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn shrink(held: &HeldEpisode, tokens_max: usize) -> String {
+    let told = Summary::read(&held.summary, Some(held.from));
+    if told.tokens <= tokens_max {
+        return held.summary.clone();
+    }
+    extend(&told, &[], SummaryBounds { tokens_max }).text()
+}

@@ -1,0 +1,235 @@
+//! Statements come and go.
+
+use std::collections::{BTreeSet, HashMap};
+
+use jiff::Timestamp;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use uuid::Uuid;
+
+use super::row::{Family, act, all, bytes};
+use super::settle::{Because, settle};
+use crate::fact::{Change, Maker, Statement};
+use crate::id::{FactId, MessageId, SessionId, TurnId};
+use crate::scope::Scope;
+use crate::store::sqlite::connect::meaning;
+use crate::store::sqlite::recall::SHOWN;
+use crate::store::sqlite::session::execute;
+use crate::store::{Cause, FACTS_MAX, Learned, StoreError, Understood};
+
+/// Why something is not learned when a user has too many facts.
+const TOO_MANY: &str = "too_many";
+
+/// Takes what was understood of turns. Facts follow when all of it is there: what is only said elsewhere from now on has not
+/// been gone in between.
+pub(super) fn learn(db: &Connection, understood: &[Understood], now: Timestamp) -> Result<Learned, StoreError> {
+    let mut learned = Learned::default();
+    let mut about: HashMap<&Scope, BTreeSet<Family>> = HashMap::new();
+    for one in understood {
+        let Some(turn) = found(db, one)? else { continue };
+        let (families, full) = replace(db, one, turn.shown)?;
+        about.entry(&one.scope).or_default().extend(families);
+        note_refused(db, one, turn.key, full)?;
+        if one.maker == Maker::Builtin {
+            execute(db, "DELETE FROM fact_todo WHERE turn = ?1", [turn.key])?;
+        }
+        learned.turns += 1;
+    }
+    for (scope, families) in about {
+        let changes = settle(db, scope, &families, Because::of(Cause::Conversation, now))?;
+        learned.changes.extend(changes.into_iter().map(|change| (scope.clone(), change)));
+    }
+    Ok(learned)
+}
+
+struct Found {
+    key: i64,
+    shown: bool,
+}
+
+/// The turn, if it still says what was understood.
+fn found(db: &Connection, one: &Understood) -> Result<Option<Found>, StoreError> {
+    let sql = format!(
+        "SELECT turn.key, {SHOWN} FROM turn CROSS JOIN session ON session.key = turn.session
+         WHERE turn.id = ?1 AND tenant = ?2 AND user = ?3 AND turn.checksum = ?4 LIMIT 1"
+    );
+    let (tenant, user) = (one.scope.tenant().as_str(), one.scope.user().as_str());
+    let values = params![one.turn.as_uuid().as_bytes(), tenant, user, one.stamp.0];
+    let mut statement = db.prepare_cached(&sql).map_err(|error| meaning(&error))?;
+    let read = |row: &Row<'_>| Ok(Found { key: row.get(0)?, shown: row.get(1)? });
+    statement.query_row(values, read).optional().map_err(|error| meaning(&error))
+}
+
+/// What is kept of a turn's statements.
+struct Known {
+    key: i64,
+    family: Family,
+    maker: String,
+    shown: bool,
+}
+
+fn known(db: &Connection, scope: &Scope, turn: TurnId) -> Result<HashMap<FactId, Known>, StoreError> {
+    let sql = "SELECT id, key, category, name, maker, shown FROM fact_statement
+               WHERE tenant = ?1 AND user = ?2 AND message BETWEEN ?3 AND ?4";
+    let (first, last) = (turn.message(0), turn.message(u16::MAX - 1));
+    let (tenant, user) = (scope.tenant().as_str(), scope.user().as_str());
+    let values = params![tenant, user, first.as_uuid().as_bytes(), last.as_uuid().as_bytes()];
+    let found = all(db, sql, values, |row| {
+        let id = FactId::from_uuid(Uuid::from_bytes(row.get(0)?));
+        Ok((id, Known { key: row.get(1)?, family: Family::read(row, 2)?, maker: row.get(4)?, shown: row.get(5)? }))
+    })?;
+    Ok(found.into_iter().collect())
+}
+
+/// Puts what was understood in the place of what was understood before. Answers the names that it is about, and how much was
+/// too much.
+fn replace(db: &Connection, one: &Understood, shown: bool) -> Result<(BTreeSet<Family>, u64), StoreError> {
+    let known = known(db, &one.scope, one.turn)?;
+    let mut families = BTreeSet::new();
+    for (id, kept) in &known {
+        let unsaid = kept.maker == one.maker.as_str() && one.statements.iter().all(|said| said.id != *id);
+        let changed = match () {
+            () if shown && unsaid => execute(db, "DELETE FROM fact_statement WHERE key = ?1", [kept.key])?,
+            () if shown != kept.shown => {
+                execute(db, "UPDATE fact_statement SET shown = ?2 WHERE key = ?1", params![kept.key, shown])?
+            }
+            () => 0,
+        };
+        if changed > 0 {
+            families.insert(kept.family.clone());
+        }
+    }
+    let mut full = 0;
+    for said in one.statements.iter().filter(|_| shown) {
+        if !known.contains_key(&said.id) && !has_room(db, &one.scope, said)? {
+            full += 1;
+        } else if keep(db, &one.scope, said)? {
+            families.insert(Family::of(&said.key));
+        }
+    }
+    Ok((families, full))
+}
+
+/// Whether a user may have a fact about this: what is known already may always be said again or ended.
+fn has_room(db: &Connection, scope: &Scope, said: &Statement) -> Result<bool, StoreError> {
+    let (tenant, user) = (scope.tenant().as_str(), scope.user().as_str());
+    let sql =
+        "SELECT EXISTS (SELECT 1 FROM fact_statement WHERE tenant = ?1 AND user = ?2 AND category = ?3 AND name = ?4)
+               OR (SELECT count(*) FROM fact WHERE tenant = ?1 AND user = ?2
+                   AND status IN ('active', 'provisional', 'quarantined')) < ?5";
+    let values = params![tenant, user, said.key.category.as_str(), said.key.name, FACTS_MAX as i64];
+    let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
+    statement.query_row(values, |row| row.get(0)).map_err(|error| meaning(&error))
+}
+
+/// When it was learned stays as it was first.
+const KEEP: &str = "
+    INSERT INTO fact_statement (tenant, user, id, category, name, path, act, value, confidence, importance, from_at, until_at,
+                                message, session, said_at, quote, maker, standing, learned_at)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)
+    ON CONFLICT (tenant, user, id) DO UPDATE SET
+        value = excluded.value, confidence = excluded.confidence, importance = excluded.importance,
+        from_at = excluded.from_at, until_at = excluded.until_at, standing = excluded.standing
+    WHERE value <> excluded.value OR confidence <> excluded.confidence OR importance <> excluded.importance
+       OR from_at IS NOT excluded.from_at OR until_at IS NOT excluded.until_at OR standing <> excluded.standing";
+
+/// Writes a statement. Answers whether it is new, or other than before.
+fn keep(db: &Connection, scope: &Scope, said: &Statement) -> Result<bool, StoreError> {
+    let micros = |time: Option<Timestamp>| time.map(Timestamp::as_microsecond);
+    let values = params![
+        scope.tenant().as_str(),
+        scope.user().as_str(),
+        said.id.as_uuid().as_bytes(),
+        said.key.category.as_str(),
+        said.key.name,
+        said.key.path(),
+        act(said.act),
+        said.value,
+        said.confidence,
+        said.importance,
+        micros(said.from),
+        micros(said.until),
+        bytes(said.evidence.message.as_ref().map(MessageId::as_uuid)),
+        bytes(said.evidence.session.as_ref().map(SessionId::as_uuid)),
+        said.evidence.said_at.as_microsecond(),
+        said.evidence.quote,
+        said.maker.as_str(),
+        said.standing.as_str(),
+        said.learned_at.as_microsecond(),
+    ];
+    Ok(execute(db, KEEP, values)? > 0)
+}
+
+fn note_refused(db: &Connection, one: &Understood, turn: i64, full: u64) -> Result<(), StoreError> {
+    let maker = one.maker.as_str();
+    execute(db, "DELETE FROM fact_refused WHERE turn = ?1 AND maker = ?2", params![turn, maker])?;
+    let sql = "INSERT INTO fact_refused (turn, maker, reason, tenant, user, count) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+               ON CONFLICT (turn, maker, reason) DO UPDATE SET count = count + excluded.count";
+    let (tenant, user) = (one.scope.tenant().as_str(), one.scope.user().as_str());
+    let full = (TOO_MANY, full);
+    for (reason, count) in one.refused.iter().chain([&full]).filter(|(_, count)| *count > 0) {
+        execute(db, sql, params![turn, maker, reason, tenant, user, *count])?;
+    }
+    Ok(())
+}
+
+/// Adds what a person writes down by hand.
+pub(super) fn say(
+    db: &Connection,
+    scope: &Scope,
+    statements: &[Statement],
+    now: Timestamp,
+) -> Result<Vec<Change>, StoreError> {
+    for said in statements {
+        if !has_room(db, scope, said)? {
+            let refused = format!("the user has {FACTS_MAX} facts already; retract some first");
+            return Err(StoreError::Refused(refused));
+        }
+        keep(db, scope, said)?;
+    }
+    let families = statements.iter().map(|said| Family::of(&said.key)).collect();
+    settle(db, scope, &families, Because::of(Cause::Person, now))
+}
+
+/// Removes what was said in a session, in all its lives, and the facts that nothing else says. Answers whether there was
+/// anything.
+pub(in crate::store::sqlite) fn forget(
+    db: &Connection,
+    scope: &Scope,
+    session: SessionId,
+    now: Timestamp,
+) -> Result<bool, StoreError> {
+    let who = params![scope.tenant().as_str(), scope.user().as_str(), session.as_uuid().as_bytes()];
+    let sql = "SELECT DISTINCT category, name FROM fact_statement WHERE tenant = ?1 AND user = ?2 AND session = ?3";
+    let families: BTreeSet<Family> = all(db, sql, who, |row| Family::read(row, 0))?.into_iter().collect();
+    execute(db, "DELETE FROM fact_statement WHERE tenant = ?1 AND user = ?2 AND session = ?3", who)?;
+    settle(db, scope, &families, Because::of(Cause::Removal, now))?;
+    let sql = "DELETE FROM fact WHERE tenant = ?1 AND user = ?2 AND session = ?3 AND confirmations = 0";
+    let gone = execute(db, sql, who)?;
+    Ok(gone > 0 || !families.is_empty())
+}
+
+/// Puts turns on the list again.
+pub(super) fn again(db: &Connection, scope: Option<&Scope>) -> Result<u64, StoreError> {
+    let (tenant, user) = scope.map(|scope| (scope.tenant().as_str(), scope.user().as_str())).unzip();
+    let sql = format!(
+        "INSERT OR IGNORE INTO fact_todo (turn)
+         SELECT turn.key FROM session CROSS JOIN turn ON turn.session = session.key
+         WHERE (?1 IS NULL OR (tenant = ?1 AND user = ?2)) AND turn.role = 'user' AND {SHOWN} ORDER BY turn.key"
+    );
+    execute(db, &sql, params![tenant, user])?;
+    db.query_row("SELECT count(*) FROM fact_todo", [], |row| row.get(0)).map_err(|error| meaning(&error))
+}
+
+const MADE: &str = "facts";
+
+/// Notes what understands messages. Answers how many are to be understood anew.
+pub(super) fn made_with(db: &Connection, made_with: &str) -> Result<u64, StoreError> {
+    let sql = "SELECT made FROM recall_made_with WHERE what = ?1";
+    let before: Option<String> =
+        db.query_row(sql, [MADE], |row| row.get(0)).optional().map_err(|error| meaning(&error))?;
+    if before.as_deref() == Some(made_with) {
+        return Ok(0);
+    }
+    execute(db, "INSERT OR REPLACE INTO recall_made_with (what, made) VALUES (?1, ?2)", [MADE, made_with])?;
+    if before.is_some() { again(db, None) } else { Ok(0) }
+}

@@ -1,0 +1,114 @@
+//! What the memory model costs, and its answers that could not be used, in SQL.
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use uuid::Uuid;
+
+use super::connect::meaning;
+use super::session::{self, cursor, execute, rows_max};
+use super::{Sqlite, topic};
+use crate::clock::from_micros;
+use crate::id::{SessionId, TopicId};
+use crate::scope::Scope;
+use crate::store::{DaySpent, Ledger, Page, PageRequest, StoreError, StoreFuture, UNUSED_ANSWERS_MAX, UnusedAnswer};
+
+/// Days that are kept.
+const DAYS: i64 = 31;
+
+fn spent_on(db: &Connection, scope: &Scope, day: i64) -> Result<DaySpent, StoreError> {
+    let sql = "SELECT calls, tokens, failures, fallbacks, capped, last_failure FROM memory_spent
+               WHERE tenant = ?1 AND day = ?2";
+    let read = |row: &Row<'_>| {
+        let (calls, tokens, failures) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        Ok(DaySpent { calls, tokens, failures, fallbacks: row.get(3)?, capped: row.get(4)?, last_failure: row.get(5)? })
+    };
+    let found = db.query_row(sql, params![scope.tenant().as_str(), day], read).optional();
+    Ok(found.map_err(|error| meaning(&error))?.unwrap_or_default())
+}
+
+fn spend(db: &Connection, scope: &Scope, day: i64, more: &DaySpent) -> Result<(), StoreError> {
+    let tenant = scope.tenant().as_str();
+    let sql = "INSERT INTO memory_spent (tenant, day, calls, tokens, failures, fallbacks, capped, last_failure)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+               ON CONFLICT (tenant, day) DO UPDATE SET calls = calls + excluded.calls,
+                   tokens = tokens + excluded.tokens, failures = failures + excluded.failures,
+                   fallbacks = fallbacks + excluded.fallbacks, capped = capped + excluded.capped,
+                   last_failure = coalesce(excluded.last_failure, last_failure)";
+    let DaySpent { calls, tokens, failures, fallbacks, capped, last_failure } = more;
+    execute(db, sql, params![tenant, day, calls, tokens, failures, fallbacks, capped, last_failure])?;
+    let old = "DELETE FROM memory_spent WHERE tenant = ?1 AND day < ?2";
+    execute(db, old, params![tenant, day - DAYS]).map(drop)
+}
+
+fn keep_unused(db: &Connection, scope: &Scope, kept: &UnusedAnswer) -> Result<(), StoreError> {
+    let Some((session, _)) = session::find(db, scope, kept.session)? else { return Ok(()) };
+    let topic = match kept.topic {
+        Some(id) => match topic::live(db, scope, id)? {
+            Some(key) => Some(key),
+            None => return Ok(()),
+        },
+        None => None,
+    };
+    let (tenant, user) = (scope.tenant().as_str(), scope.user().as_str());
+    let sql = "INSERT INTO memory_answer (tenant, user, session, topic, kind, reason, answer, created_at)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+    let UnusedAnswer { kind, reason, answer, at, .. } = kept;
+    execute(db, sql, params![tenant, user, session, topic, kind, reason, answer, at.as_microsecond()])?;
+    let old = "DELETE FROM memory_answer WHERE tenant = ?1 AND user = ?2 AND key <= coalesce((
+                   SELECT key FROM memory_answer WHERE tenant = ?1 AND user = ?2 ORDER BY key DESC LIMIT 1 OFFSET ?3), 0)";
+    execute(db, old, params![tenant, user, rows_max(UNUSED_ANSWERS_MAX)]).map(drop)
+}
+
+fn unused(db: &Connection, scope: &Scope, page: PageRequest) -> Result<Page<UnusedAnswer>, StoreError> {
+    let sql =
+        "SELECT memory_answer.key, session.id, topic.id, memory_answer.kind, reason, answer, memory_answer.created_at
+               FROM memory_answer CROSS JOIN session ON session.key = memory_answer.session
+               LEFT JOIN topic ON topic.key = memory_answer.topic
+               WHERE memory_answer.tenant = ?1 AND memory_answer.user = ?2 AND memory_answer.key > ?3
+               ORDER BY memory_answer.key LIMIT ?4";
+    let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
+    let (tenant, user) = (scope.tenant().as_str(), scope.user().as_str());
+    let values = params![tenant, user, cursor(page), rows_max(page.limit.saturating_add(1))];
+    let rows = statement.query_map(values, read_unused).map_err(|error| meaning(&error))?;
+    let found = rows.collect::<Result<_, _>>().map_err(|error| meaning(&error))?;
+    Ok(Page::cut(found, page.limit))
+}
+
+fn read_unused(row: &Row<'_>) -> rusqlite::Result<(u64, UnusedAnswer)> {
+    let topic: Option<[u8; 16]> = row.get(2)?;
+    let answer = UnusedAnswer {
+        session: SessionId::from_uuid(Uuid::from_bytes(row.get(1)?)),
+        topic: topic.map(|id| TopicId::from_uuid(Uuid::from_bytes(id))),
+        kind: row.get(3)?,
+        reason: row.get(4)?,
+        answer: row.get(5)?,
+        at: from_micros(row.get(6)?),
+    };
+    Ok((row.get(0)?, answer))
+}
+
+/// Removes the answers about a session: what they were made of is going.
+pub(super) fn forget(db: &Connection, session_key: i64) -> Result<(), StoreError> {
+    execute(db, "DELETE FROM memory_answer WHERE session = ?1", [session_key]).map(drop)
+}
+
+impl Ledger for Sqlite {
+    fn spent_on(&self, scope: &Scope, day: i64) -> StoreFuture<'_, DaySpent> {
+        let scope = scope.clone();
+        self.read(move |db| spent_on(db, &scope, day))
+    }
+
+    fn spend(&self, scope: &Scope, day: i64, more: DaySpent) -> StoreFuture<'_, ()> {
+        let scope = scope.clone();
+        self.write(move |db| spend(db, &scope, day, &more))
+    }
+
+    fn keep_unused(&self, scope: &Scope, answer: UnusedAnswer) -> StoreFuture<'_, ()> {
+        let scope = scope.clone();
+        self.write(move |db| keep_unused(db, &scope, &answer))
+    }
+
+    fn unused(&self, scope: &Scope, page: PageRequest) -> StoreFuture<'_, Page<UnusedAnswer>> {
+        let scope = scope.clone();
+        self.read(move |db| unused(db, &scope, page))
+    }
+}
