@@ -30,11 +30,17 @@ pub(super) enum Slot {
     Name,
     /// The same, written with a capital.
     Proper,
+    /// The same, with a capital unless the whole message has none.
+    Nick,
     /// The same after a greeting, where nobody writes capitals.
     Greeted,
     Place,
+    /// The same, written with a capital.
+    Town,
     /// A company, a school.
     Org,
+    /// The same, written with a capital.
+    Firm,
     /// Anything short.
     Thing,
     /// Several of those: "jazz, blues and soul".
@@ -68,8 +74,11 @@ impl Slot {
         match name {
             "name" => Slot::Name,
             "proper" => Slot::Proper,
+            "nick" => Slot::Nick,
             "greeted" => Slot::Greeted,
             "place" => Slot::Place,
+            "town" => Slot::Town,
+            "firm" => Slot::Firm,
             "org" => Slot::Org,
             "thing" => Slot::Thing,
             "things" => Slot::Things,
@@ -133,9 +142,13 @@ impl View<'_> {
         match slot {
             Slot::Name => self.name(at, limit, Spelt::Anyhow),
             Slot::Proper => self.name(at, limit, Spelt::Capital),
+            Slot::Nick if self.text.contains(char::is_uppercase) => self.name(at, limit, Spelt::Capital),
+            Slot::Nick => self.name(at, limit, Spelt::Anyhow),
             Slot::Greeted => self.name(at, limit, Spelt::Greeted),
             Slot::Place => self.place(at, limit),
+            Slot::Town => self.place(at, limit).filter(|read| self.is_capital(read.values[0].start)),
             Slot::Org => self.org(at, limit),
+            Slot::Firm => self.org(at, limit).filter(|read| self.is_capital(read.values[0].start)),
             Slot::Thing => self.thing(at, limit).and_then(|(value, end)| Read::one(value, end)),
             Slot::Things => self.listed(at, limit, |at, limit| self.thing(at, limit)),
             Slot::Job => self.job(at, limit),
@@ -262,14 +275,14 @@ impl View<'_> {
             return None;
         }
         let end = self.capitals(first, limit, NAME_WORDS_MAX);
-        if first < end {
+        let articled = at < first && self.table.articles.contains(self.word(first - 1));
+        let unknown = articled && !self.table.places.contains(self.word(first));
+        // Where every noun has a capital, an article shows that it is a common one.
+        if first < end && !(unknown && self.tongue == Tongue::German) {
             let end = self.region(end, limit);
             return Read::one(first..end, end);
         }
-        if at < first
-            && self.table.articles.contains(self.word(first - 1))
-            && !self.table.places.contains(self.word(first))
-        {
+        if unknown {
             return None;
         }
         let end = (first + 1..=first + 3).find(|end| self.stops(*end, limit))?;
