@@ -29,7 +29,7 @@ use self::state::{Said, proposals};
 use self::table::{Rule, Table};
 use self::token::{ASKED, ends, is_mark, spelled, tokens};
 use super::own::{self, Foreign};
-use super::{Category, Proposal, Refusal, masked};
+use super::{Act, Category, Proposal, Refusal, masked};
 use crate::language::{Phrases, Tongue, Word, tongue};
 
 /// Facts of one message.
@@ -217,10 +217,22 @@ fn judged(view: &View<'_>, (rule, found): (&'static Rule, Found), is_question: b
             () if in_play() => Err(Refusal::Hypothetical),
             // A wish begins its sentence or its clause: "they laugh and always make us smile" is none.
             () if rule.category == Category::Instruction && !begins(view, how.start) => Err(Refusal::Aside),
+            () if is_once(view, rule, &found) => Err(Refusal::Temporary),
             () => Ok(how),
         };
     }
     Match { rule, found, frame }
+}
+
+/// "Be brief in this summary" is about one answer, "I use Vim in this container" about one machine.
+fn is_once(view: &View<'_>, rule: &Rule, found: &Found) -> bool {
+    let behind = &view.words[found.at.end..];
+    let clause = behind.iter().position(is_mark).map_or(behind, |end| &behind[..end]);
+    match rule.category {
+        Category::Identity => false,
+        Category::Instruction => view.table.once.are_in(&view.words[found.at.start..]),
+        Category::Preference | Category::Constraint => rule.act == Act::State && view.table.once.are_in(clause),
+    }
 }
 
 fn begins(view: &View<'_>, start: usize) -> bool {

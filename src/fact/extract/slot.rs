@@ -269,9 +269,16 @@ impl View<'_> {
         self.table.jobs.contains(word) || self.table.relations.contains_key(word) || lists.iter().any(alone)
     }
 
+    /// What people move to without moving house.
+    fn is_tool(&self, at: usize) -> bool {
+        let named = |list: &&str| self.table.list(list).is_some_and(|list| list.end_at(&self.words, at).is_some());
+        ["os", "editor", "tool"].iter().any(named) || self.word(at).starts_with(|c: char| c.is_ascii_digit())
+    }
+
     fn place(&self, at: usize, limit: usize) -> Option<Read> {
         let first = self.skip(&self.table.place_head, at);
-        if self.is_end(first, limit) || self.table.not_place.contains(self.word(first)) || self.is_own_word(first) {
+        let barred = self.table.not_place.contains(self.word(first)) || self.is_own_word(first) || self.is_tool(first);
+        if self.is_end(first, limit) || barred {
             return None;
         }
         let end = self.capitals(first, limit, NAME_WORDS_MAX);
@@ -335,6 +342,9 @@ impl View<'_> {
         let has_word =
             value.clone().any(|at| !is_stop(self.word(at), self.tongue) && self.word(at).contains(char::is_alphabetic));
         let personal = value.clone().any(|at| self.table.personal.contains(self.word(at)));
+        // "Sam's idea" is one thing of somebody's.
+        let owned = |at: usize| at + 1 < value.end && self.word(at) == "s" && first < at && self.is_capital(at - 1);
+        let personal = personal || (self.tongue == Tongue::English && value.clone().any(owned));
         (has_word && !personal).then_some((value, end))
     }
 

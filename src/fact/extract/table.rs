@@ -91,6 +91,8 @@ pub(super) struct Table {
     #[serde(deserialize_with = "words")]
     pub(super) here: HashSet<String>,
     #[serde(deserialize_with = "phrases")]
+    pub(super) once: Phrases,
+    #[serde(deserialize_with = "phrases")]
     pub(super) greet: Phrases,
     #[serde(deserialize_with = "phrases")]
     pub(super) lead: Phrases,
