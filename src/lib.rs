@@ -55,7 +55,7 @@
 //! | store | [`store`] |
 //! | rooms | [`takeout`], [`fact`], [`episode`], [`topic`], [`session`], [`tenant`] |
 //! | model | [`model`] |
-//! | ground | [`message`], [`scope`], [`job`], [`clock`], [`id`], [`tokens`], [`language`], [`period`], [`meter`], [`mode`], [`spelling`] |
+//! | ground | [`message`], [`scope`], [`job`], [`clock`], [`id`], [`tokens`], [`language`], [`period`], [`meter`], [`mode`], [`spelling`], [`quick`] |
 
 pub mod api;
 pub mod clarify;
@@ -75,6 +75,7 @@ pub mod meter;
 pub mod mode;
 pub mod model;
 pub mod period;
+pub mod quick;
 pub mod recall;
 pub mod review;
 pub mod scope;
