@@ -8,7 +8,7 @@ use crate::id::SessionId;
 use crate::memory::Memory;
 use crate::message::Message;
 use crate::scope::Scope;
-use crate::session::{EndMessage, EndReason, EndSummary, Session, SessionEnd, TurnStatus};
+use crate::session::{EndReason, EndedMessage, EndedSummary, Session, SessionEnd, TurnStatus};
 use crate::store::PageRequest;
 
 /// What is told of a session, at most: its newest messages, so many and with so many bytes of text.
@@ -21,7 +21,7 @@ const PAGE: usize = 200;
 
 impl Memory {
     /// Ends a durable session. It stays and may be used again; ending it again tells what was said by then.
-    pub async fn end_session(&self, scope: &Scope, id: SessionId) -> Result<Session, ReviewError> {
+    pub async fn end_durable_session(&self, scope: &Scope, id: SessionId) -> Result<Session, ReviewError> {
         let session = self.session(scope, id).await?;
         if self.tells_ends() {
             let end = self.end_of(scope, &session).await?;
@@ -50,7 +50,7 @@ impl Memory {
     }
 
     /// How many messages there are, and the newest of them.
-    async fn said_in_all(&self, scope: &Scope, id: SessionId) -> Result<(u64, Vec<EndMessage>), ReviewError> {
+    async fn said_in_all(&self, scope: &Scope, id: SessionId) -> Result<(u64, Vec<EndedMessage>), ReviewError> {
         let (mut newest, mut page) = (Newest::default(), PageRequest::first(PAGE));
         loop {
             let found = self.parts.store.turns(scope, id, page).await;
@@ -69,13 +69,13 @@ impl Memory {
         }
     }
 
-    async fn told_of(&self, scope: &Scope, id: SessionId) -> Result<Vec<EndSummary>, ReviewError> {
+    async fn told_of(&self, scope: &Scope, id: SessionId) -> Result<Vec<EndedSummary>, ReviewError> {
         let (mut told, mut page) = (Vec::new(), PageRequest::first(PAGE));
         loop {
             let found = self.parts.store.episodes().list(scope, Some(id), page).await;
             let found = self.told(scope, Some(id), "end_session", found)?;
             let rolled_up = found.items.into_iter().filter(|episode| episode.level != Level::Stretch);
-            told.extend(rolled_up.map(|episode| EndSummary {
+            told.extend(rolled_up.map(|episode| EndedSummary {
                 from: episode.from,
                 to: episode.to,
                 text: episode.summary,
@@ -94,7 +94,7 @@ impl Memory {
 /// The newest messages, within bounds.
 #[derive(Default)]
 struct Newest {
-    messages: VecDeque<EndMessage>,
+    messages: VecDeque<EndedMessage>,
     bytes: usize,
     count: u64,
 }
@@ -107,7 +107,7 @@ impl Newest {
         }
         self.count += 1;
         self.bytes += content.len();
-        self.messages.push_back(EndMessage { role, name, content, created_at });
+        self.messages.push_back(EndedMessage { role, name, content, created_at });
         while self.messages.len() > MESSAGES_MAX || self.bytes > BYTES_MAX {
             let Some(oldest) = self.messages.pop_front() else { return };
             self.bytes -= oldest.content.len();

@@ -56,14 +56,14 @@ pub struct SessionEnd {
     /// How many messages there were in all; `messages` may have only the newest.
     pub message_count: u64,
     /// What was said, oldest first.
-    pub messages: Vec<EndMessage>,
+    pub messages: Vec<EndedMessage>,
     /// What is told of it, oldest first.
-    pub summaries: Vec<EndSummary>,
+    pub summaries: Vec<EndedSummary>,
 }
 
 /// A message of a session that ended.
 #[derive(Debug, Clone, PartialEq)]
-pub struct EndMessage {
+pub struct EndedMessage {
     /// Who spoke.
     pub role: Role,
     /// By which name, where several share a role.
@@ -76,7 +76,7 @@ pub struct EndMessage {
 
 /// A summary of part of a session that ended.
 #[derive(Debug, Clone, PartialEq)]
-pub struct EndSummary {
+pub struct EndedSummary {
     /// When what it tells began.
     pub from: Timestamp,
     /// When that ended.

@@ -24,7 +24,7 @@ mod unwrap;
 mod window;
 
 pub use align::{Alignment, ClientIds, Held, HistoryMode, Outline, Step, align};
-pub use end::{EndMessage, EndReason, EndSummary, HookFuture, SessionEnd, SessionEndHook};
+pub use end::{EndReason, EndedMessage, EndedSummary, HookFuture, SessionEnd, SessionEndHook};
 pub use exchange::{Asked, Exchange, chained};
 pub use fingerprint::Fingerprint;
 pub use fit::{DoesNotFit, Fitted, fit};

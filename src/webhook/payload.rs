@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use crate::session::{EndMessage, EndSummary, SessionEnd};
+use crate::session::{EndedMessage, EndedSummary, SessionEnd};
 
 /// The name space of the ids. It must never change: a receiver knows by the id what it has seen.
 const ENDS: Uuid = Uuid::from_u128(0x2b0d_4f5a_91c7_4e06_8d3b_7ae1_54c9_f012);
@@ -40,7 +40,7 @@ pub fn body(end: &SessionEnd, at: Timestamp) -> Bytes {
     Bytes::from(all.to_string())
 }
 
-fn message(said: &EndMessage) -> Value {
+fn message(said: &EndedMessage) -> Value {
     let mut message = Map::new();
     message.insert("role".into(), said.role.as_str().into());
     if let Some(name) = &said.name {
@@ -51,7 +51,7 @@ fn message(said: &EndMessage) -> Value {
     Value::Object(message)
 }
 
-fn summary(told: &EndSummary) -> Value {
+fn summary(told: &EndedSummary) -> Value {
     json!({"from": time(told.from), "to": time(told.to), "text": told.text})
 }
 
@@ -71,7 +71,7 @@ mod tests {
     }
 
     fn end() -> SessionEnd {
-        let said = |role, content: &str, second| EndMessage {
+        let said = |role, content: &str, second| EndedMessage {
             role,
             name: None,
             content: content.into(),
@@ -86,7 +86,7 @@ mod tests {
             last_accessed: at(60),
             message_count: 2,
             messages: vec![said(Role::User, "Hi", 1), said(Role::Assistant, "Hello", 2)],
-            summaries: vec![EndSummary { from: at(0), to: at(9), text: "They greet.".into() }],
+            summaries: vec![EndedSummary { from: at(0), to: at(9), text: "They greet.".into() }],
         }
     }
 

@@ -154,6 +154,6 @@ pub(in crate::api) async fn end(
     Params(query): Params<UserQuery>,
 ) -> Result<Json<SessionView>, ApiError> {
     let scope = app.scope(&visitor, query.user_id.as_deref(), Some(id))?;
-    let session = app.memory.of(scope.tenant()).end_session(&scope, id).await?;
+    let session = app.memory.of(scope.tenant()).end_durable_session(&scope, id).await?;
     Ok(Json(SessionView::of(session, &scope, app.memory.settings().ttl)))
 }

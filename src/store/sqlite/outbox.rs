@@ -27,16 +27,26 @@ const TOO_MANY: &str = "too many webhooks of this tenant wait already";
 
 fn put(db: &Connection, parcel: &Parcel) -> Result<(), StoreError> {
     let tenant = parcel.tenant.as_str();
-    let waiting = "SELECT count(*) FROM outbox WHERE tenant = ?1 AND state IN ('queued', 'running')";
-    let waiting: usize = db.query_row(waiting, [tenant], |row| row.get(0)).map_err(|error| meaning(&error))?;
-    let (state, error) = if waiting < OUTBOX_WAITING_MAX { ("queued", None) } else { ("dead", Some(TOO_MANY)) };
+    let (state, error) = if is_full(db, tenant)? { ("dead", Some(TOO_MANY)) } else { ("queued", None) };
     let sql = "INSERT INTO outbox (id, tenant, user, session, reason, body, state, last_error, created_at)
                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT (id) DO NOTHING";
     let user = parcel.user.as_ref().map(|user| user.as_str());
     let Parcel { id, session, reason, body, created_at, .. } = parcel;
     let at = created_at.as_microsecond();
     execute(db, sql, params![id, tenant, user, session, reason, &body[..], state, error, at])?;
-    drop_oldest_dead(db, tenant)
+    if error.is_some() { drop_oldest_dead(db, tenant) } else { Ok(()) }
+}
+
+/// Whether no more of a tenant's may wait. They are counted only if their keys lie so far apart that there may be too many.
+fn is_full(db: &Connection, tenant: &str) -> Result<bool, StoreError> {
+    let span = "SELECT coalesce((SELECT max(key) FROM outbox WHERE tenant = ?1 AND state = 'queued')
+                              - (SELECT min(key) FROM outbox WHERE tenant = ?1 AND state = 'queued') + 1, 0)";
+    let count = "SELECT count(*) FROM outbox WHERE tenant = ?1 AND state = 'queued'";
+    let at_most = |sql: &str| -> Result<usize, StoreError> {
+        let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
+        statement.query_row([tenant], |row| row.get(0)).map_err(|error| meaning(&error))
+    };
+    Ok(at_most(span)? >= OUTBOX_WAITING_MAX && at_most(count)? >= OUTBOX_WAITING_MAX)
 }
 
 /// Of too many that were given up the oldest go.
