@@ -8,6 +8,7 @@
 
 mod any_conversation;
 mod bad_input;
+mod canary;
 mod chat;
 mod clarifications;
 mod connections;
