@@ -8,7 +8,7 @@ use super::wire::Request;
 pub(super) const TENANTS: usize = 50;
 pub(super) const USERS: usize = 3;
 /// Conversations of each user.
-const SESSIONS: usize = 3;
+const SESSIONS: usize = 2;
 
 /// Chance that is the same on each run.
 #[derive(Debug, Clone)]
@@ -37,8 +37,10 @@ pub(super) struct Actor {
 }
 
 impl Actor {
+    /// Anybody; half of the time one of a few who talk a lot, so that there is much to remember.
     pub(super) fn any(dice: &mut Dice) -> Self {
-        Self { tenant: dice.below(TENANTS), user: dice.below(USERS), visits: dice.below(5) == 0 }
+        let (tenants, users) = if dice.below(2) == 0 { (3, 2) } else { (TENANTS, USERS) };
+        Self { tenant: dice.below(tenants), user: dice.below(users), visits: dice.below(5) == 0 }
     }
 
     /// Somebody else: of another tenant, or another user of the same one.
@@ -91,8 +93,15 @@ impl Actor {
     }
 }
 
-/// Names of turns, topics and facts that somebody was shown: whoever asks for one next may be a stranger.
-pub(super) type Seen = Vec<(&'static str, String)>;
+/// A turn, topic or fact that somebody was shown: whoever asks for it next may be a stranger.
+#[derive(Debug, Clone)]
+pub(super) struct Shown {
+    pub(super) noun: &'static str,
+    pub(super) id: String,
+    pub(super) to: Actor,
+}
+
+pub(super) type Seen = Vec<Shown>;
 
 /// A kind of request.
 pub(super) struct Kind {
@@ -137,11 +146,13 @@ fn of_session(method: &'static str, actor: Actor, rest: &str, body: Value, dice:
     ask(method, format!("/api/v1/sessions/{}{rest}", actor.session(dice.below(SESSIONS))), body)
 }
 
-/// A thing that somebody was shown, or one that is not there.
-fn shown(noun: &str, dice: &mut Dice, seen: &Seen) -> String {
-    let of_noun: Vec<&String> = seen.iter().filter(|(of, _)| *of == noun).map(|(_, id)| id).collect();
+/// A thing of one's own, or of anybody, or one that is not there.
+fn shown(noun: &str, actor: Actor, dice: &mut Dice, seen: &Seen) -> String {
+    let own = dice.below(2) == 0;
+    let fits = |shown: &&Shown| shown.noun == noun && (!own || shown.to == actor);
+    let found: Vec<&Shown> = seen.iter().filter(fits).collect();
     let unknown = "00000000-0000-7000-8000-000000000000".to_owned();
-    if of_noun.is_empty() { unknown } else { (*dice.one_of(&of_noun)).clone() }
+    if found.is_empty() { unknown } else { dice.one_of(&found).id.clone() }
 }
 
 const fn kind(name: &'static str, make: fn(Actor, &mut Dice, &Seen) -> Request) -> Kind {
@@ -218,15 +229,15 @@ pub(super) const KINDS: [Kind; 44] = [
     kind("digest", |_, _, _| ask("POST", "/api/v1/digest", Value::Null)),
     kind("stats", |_, _, _| ask("GET", "/api/v1/stats", Value::Null)),
     kind("clarifications", |_, _, _| ask("GET", "/api/v1/clarifications", Value::Null)),
-    kind("turn of anybody", |_, d, s| ask("GET", format!("/api/v1/turns/{}", shown("turns", d, s)), Value::Null)),
-    kind("trace of anybody", |_, d, s| {
-        ask("GET", format!("/api/v1/turns/{}/context", shown("turns", d, s)), Value::Null)
+    kind("turn of anybody", |a, d, s| ask("GET", format!("/api/v1/turns/{}", shown("turns", a, d, s)), Value::Null)),
+    kind("trace of anybody", |a, d, s| {
+        ask("GET", format!("/api/v1/turns/{}/context", shown("turns", a, d, s)), Value::Null)
     }),
-    kind("topic of anybody", |_, d, s| {
-        ask("GET", format!("/api/v1/topics/{}/messages", shown("topics", d, s)), Value::Null)
+    kind("topic of anybody", |a, d, s| {
+        ask("GET", format!("/api/v1/topics/{}/messages", shown("topics", a, d, s)), Value::Null)
     }),
-    kind("fact of anybody", |_, d, s| {
-        ask("GET", format!("/api/v1/facts/{}/history", shown("facts", d, s)), Value::Null)
+    kind("fact of anybody", |a, d, s| {
+        ask("GET", format!("/api/v1/facts/{}/history", shown("facts", a, d, s)), Value::Null)
     }),
     kind("chat in a stranger's session", |a, d, _| {
         let session = a.stranger(d).session(0);
