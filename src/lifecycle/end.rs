@@ -17,13 +17,15 @@ impl Memory {
     /// A session has ended: what is to be told of it is on disk when this answers, if its tenant has a webhook, and the
     /// hook has been called. May be called again for the same end after a failure: it is still told by one id.
     pub async fn session_ended(&self, end: SessionEnd) -> Result<(), StoreError> {
+        // Sessions end when nobody comes, too: then nobody has asked for the tenants yet.
+        self.tenants.roll().await?;
+        if self.of(&end.tenant).settings.webhook.url.is_some() {
+            self.parts.store.outbox().put(self.parcel(&end)).await?;
+        }
         self.parts.meters.sessions_ended.one();
         let (tenant, reason, messages) = (end.tenant.as_str(), end.reason.as_str(), end.message_count);
         info!(tenant.id = %tenant, session.id = %end.session, reason, messages,
               "Session `{}` of tenant `{tenant}` ended ({reason}) after {messages} messages", end.session);
-        if self.of(&end.tenant).settings.webhook.url.is_some() {
-            self.parts.store.outbox().put(self.parcel(&end)).await?;
-        }
         if let Some(hook) = &self.parts.ending.hook {
             call(Arc::clone(hook), Arc::new(end)).await;
         }
