@@ -7,7 +7,7 @@
 //!
 //! ```
 //! use std::sync::Arc;
-//! use recalld::{clock::SystemClock, id::RandomIds, memory::{Memory, MemorySettings, Parts}, meter::Meters};
+//! use recalld::{clock::SystemClock, id::RandomIds, memory::{Ending, Memory, MemorySettings, Parts}, meter::Meters};
 //! use recalld::{model::builtin::Builtin, scope::{Scope, Tenant, User}, session::Templates, store::Sqlite};
 //! use recalld::{recall::WeightTable, turn::TurnRequest};
 //!
@@ -26,6 +26,7 @@
 //!         weights: WeightTable::shipped(),
 //!         templates: Templates::default(),
 //!         meters: Arc::new(Meters::default()),
+//!         ending: Ending::default(),
 //!     },
 //!     MemorySettings::default(),
 //! );
@@ -51,9 +52,9 @@
 //! | --- | --- |
 //! | doors | [`cli`], [`config`], [`api`] |
 //! | spine | [`worker`], [`turn`], [`digest`], [`lifecycle`], [`review`] |
-//! | desk | [`memory`], [`recall`] |
+//! | desk | [`memory`], [`recall`], [`courier`] |
 //! | store | [`store`] |
-//! | rooms | [`takeout`], [`fact`], [`episode`], [`topic`], [`session`], [`tenant`] |
+//! | rooms | [`takeout`], [`fact`], [`episode`], [`topic`], [`session`], [`tenant`], [`webhook`] |
 //! | model | [`model`] |
 //! | ground | [`message`], [`scope`], [`job`], [`clock`], [`id`], [`tokens`], [`language`], [`period`], [`meter`], [`mode`], [`spelling`], [`quick`] |
 
@@ -62,6 +63,7 @@ pub mod clarify;
 pub mod cli;
 pub mod clock;
 pub mod config;
+pub mod courier;
 pub mod digest;
 pub mod episode;
 pub mod fact;
@@ -87,4 +89,5 @@ pub mod tenant;
 pub mod tokens;
 pub mod topic;
 pub mod turn;
+pub mod webhook;
 pub mod worker;

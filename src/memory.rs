@@ -36,10 +36,11 @@ use crate::recall::{
     Ask, Recall, RecallError, RecallParts, RecallSettings, Recalled, SignalTable, TopicDesk, WeightTable,
 };
 use crate::scope::{Scope, Tenant};
-use crate::session::Templates;
+use crate::session::{SessionEndHook, Templates};
 use crate::store::{Store, StoreError};
 use crate::tenant::Limits;
 use crate::topic::TOPICS_MAX;
+use crate::webhook::{Courier, HookSettings};
 
 /// What a memory is made of. Nothing is reached that is not in here.
 #[derive(Clone)]
@@ -64,6 +65,17 @@ pub struct Parts {
     pub templates: Templates,
     /// Where things are counted.
     pub meters: Arc<Meters>,
+    /// Who is told when a session ends.
+    pub ending: Ending,
+}
+
+/// Who is told when a session ends.
+#[derive(Clone, Default)]
+pub struct Ending {
+    /// A part of the same program.
+    pub hook: Option<Arc<dyn SessionEndHook>>,
+    /// Who carries webhooks; without one they wait in the outbox.
+    pub courier: Option<Arc<dyn Courier>>,
 }
 
 /// How a memory behaves.
@@ -109,6 +121,8 @@ pub struct MemorySettings {
     pub limits: Limits,
     /// How long keys are believed while the store does not answer.
     pub auth_cache_max: Duration,
+    /// Where the end of a session is told.
+    pub webhook: HookSettings,
 }
 
 /// When, and how often, a memory model is asked.
@@ -171,6 +185,7 @@ impl Default for MemorySettings {
             model: None,
             limits: Limits::default(),
             auth_cache_max: Duration::from_secs(15 * 60),
+            webhook: HookSettings::default(),
         }
     }
 }

@@ -111,6 +111,14 @@ pub struct Meters {
     pub sessions_expired: Counter,
     /// Turns removed by age.
     pub turns_expired: Counter,
+    /// Sessions whose end was told.
+    pub sessions_ended: Counter,
+    /// Webhooks that their receivers have.
+    pub webhooks_delivered: Counter,
+    /// Tries at webhooks that failed.
+    pub webhooks_failed: Counter,
+    /// Webhooks that were given up.
+    pub webhooks_dead: Counter,
     /// Leaps of the wall clock that paused expiry.
     pub clock_leaps: Counter,
     /// Conversations' requests under `/v1`.

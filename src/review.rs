@@ -1,7 +1,8 @@
 //! What a person sees, adds and removes: conversations here, topics in `topics`, facts in `facts`, open questions in
-//! `clarifications`, tenants and keys in `tenants`; what they take away in `export` and bring along in `import`.
+//! `clarifications`, tenants and keys in `tenants`, the end of a conversation in `end`; what they take away in `export` and bring along in `import`.
 
 mod clarifications;
+mod end;
 mod export;
 mod facts;
 mod import;

@@ -1,6 +1,8 @@
-//! What runs beside the requests: cleanup by schedule, jobs as they come, and writing what waits for the disk.
+//! What runs beside the requests: cleanup by schedule, jobs as they come, webhooks in `post`, and
+//! writing what waits for the disk.
 
 mod pace;
+mod post;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -56,8 +58,9 @@ impl Worker {
         let jobs = tokio::spawn(run_jobs(memory.clone(), stopped.clone()));
         let topics = tokio::spawn(until(stopped.clone(), tend_topics(memory.clone())));
         let facts = tokio::spawn(until(stopped.clone(), learn_facts(memory.clone())));
+        let post = tokio::spawn(post::deliver(memory.clone(), stopped.clone()));
         let cleaning = tokio::spawn(until(stopped, clean_up(memory, clock, cleanup_every)));
-        Self { stop, tasks: vec![cleaning, tools, rows, jobs, blocks, topics, episodes, facts] }
+        Self { stop, tasks: vec![cleaning, tools, rows, jobs, blocks, topics, episodes, facts, post] }
     }
 
     /// Starts writing what waits in this store.

@@ -14,7 +14,7 @@ use crate::tenant::Right;
 pub(super) const OPEN_ROUTES: [&str; 3] = ["/healthz", "/readyz", "/openapi.json"];
 
 /// Everything below these concerns the server as a whole.
-const ADMIN_BELOW: [&str; 3] = ["/api/v1/tenants", "/api/v1/keys", "/api/v1/jobs"];
+const ADMIN_BELOW: [&str; 4] = ["/api/v1/tenants", "/api/v1/keys", "/api/v1/jobs", "/api/v1/webhooks"];
 
 /// Routes whose right is not that of their method.
 const OTHER: [(&str, &str, Right); 4] = [
@@ -90,6 +90,7 @@ mod tests {
             ("POST", "/v1/{*path}", Right::Write),
             ("DELETE", "/api/v1/keys/{id}", Right::Admin),
             ("GET", "/api/v1/jobs", Right::Admin),
+            ("DELETE", "/api/v1/webhooks/{id}", Right::Admin),
             ("GET", "/api/v1/keysmiths", Right::Read),
             ("GET", "/metrics", Right::Admin),
         ] {

@@ -40,6 +40,8 @@ pub(super) struct SessionView {
     created_at: String,
     updated_at: String,
     last_accessed: String,
+    /// When somebody last said that it is over, or null.
+    ended_at: Option<String>,
     /// When it will be removed if nobody comes back, or null.
     expires_at: Option<String>,
 }
@@ -56,6 +58,7 @@ impl SessionView {
             created_at: time(session.created_at),
             updated_at: time(session.updated_at),
             last_accessed: time(session.last_accessed),
+            ended_at: session.ended_at.map(time),
             expires_at: session.expires_at(server_ttl).map(time),
             metadata: session.metadata,
         }

@@ -63,8 +63,9 @@ fn show(common: &Common, origin: bool) -> anyhow::Result<()> {
 
 /// Settings that may be shown to anybody.
 fn masked(settings: Settings) -> Settings {
-    let api_key = if settings.api_key.is_empty() { "" } else { MASK };
-    Settings { api_key: api_key.into(), ..settings }
+    let mask = |secret: &str| if secret.is_empty() { "" } else { MASK }.to_owned();
+    let (api_key, session_end_secret) = (mask(&settings.api_key), mask(&settings.session_end_secret));
+    Settings { api_key, session_end_secret, ..settings }
 }
 
 /// In the order of the sample file, one line each.

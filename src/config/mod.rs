@@ -25,6 +25,7 @@ use crate::period::{Period, Ttl};
 use crate::recall::{Profile, RecallSettings};
 use crate::store::WaitingBounds;
 use crate::tenant::Limits;
+use crate::webhook::{HookSettings, HookUrl, SigningSecret};
 
 /// The commented file with every setting and its default; a test keeps it in step.
 pub const SAMPLE: &str = include_str!("../../recalld.sample.toml");
@@ -110,6 +111,10 @@ pub struct Settings {
     pub ttl: Ttl,
     pub cleanup_every: Period,
     pub cleanup_batch: usize,
+
+    pub session_end_webhook: String,
+    pub session_end_secret: String,
+    pub webhook_private_addresses: bool,
 
     pub requests_per_minute: u64,
     pub tokens_per_day: u64,
@@ -258,6 +263,9 @@ impl Default for Settings {
             ttl: memory.ttl,
             cleanup_every: Period::hours(6),
             cleanup_batch: memory.cleanup_batch,
+            session_end_webhook: String::new(),
+            session_end_secret: String::new(),
+            webhook_private_addresses: memory.webhook.private_addresses,
             requests_per_minute: memory.limits.requests_per_minute,
             tokens_per_day: memory.limits.tokens_per_day,
             sessions_max: memory.limits.sessions_max,
@@ -356,7 +364,24 @@ impl Settings {
             model: None,
             limits: self.limits(),
             auth_cache_max: self.auth_cache_max.duration(),
+            // `check` has seen that it can be read.
+            webhook: self.webhook().unwrap_or_default(),
         }
+    }
+
+    /// Where the end of a session is told.
+    fn webhook(&self) -> Result<HookSettings, String> {
+        let said = |text: &str| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
+        let about = |name: &str, error: String| format!("`{name}` is not valid: {error}");
+        let url = said(&self.session_end_webhook).map(HookUrl::try_from).transpose();
+        let secret = said(&self.session_end_secret).map(SigningSecret::try_from).transpose();
+        let settings = HookSettings {
+            url: url.map_err(|error| about("session_end_webhook", error))?,
+            secret: secret.map_err(|error| about("session_end_secret", error))?,
+            private_addresses: self.webhook_private_addresses,
+        };
+        settings.target().map_err(|error| about("session_end_webhook", error.to_string()))?;
+        Ok(settings)
     }
 
     /// How much a tenant may use that has no limits of its own.
@@ -475,6 +500,7 @@ impl Settings {
                 self.client_address_header
             ));
         }
+        self.webhook()?;
         if self.api_key().is_some_and(|key| key.len() < 16) {
             return Err("`api_key` is shorter than 16 characters; make one with `openssl rand -hex 32`".into());
         }

@@ -188,9 +188,11 @@ impl Memory {
         self.parts.store.ledger().unused(scope, page).await
     }
 
-    /// Until when a conversation is left to rest before a memory model is asked about it; `None` is not at all.
-    pub(super) fn rests_until(&self, last_said: Timestamp, bytes: u64) -> Option<Timestamp> {
-        if !self.parts.summariser.is_metered() || bytes >= ENOUGH_BYTES {
+    /// Until when a conversation is left to rest before a memory model is asked about it; `None` is not at all. One that
+    /// somebody ended since it was last used rests already.
+    pub(super) fn rests_until(&self, claim: &Claim, last_said: Timestamp, bytes: u64) -> Option<Timestamp> {
+        let ended = claim.ended_at.is_some_and(|ended_at| ended_at >= last_said);
+        if ended || !self.parts.summariser.is_metered() || bytes >= ENOUGH_BYTES {
             return None;
         }
         let rested = last_said.saturating_add(self.settings.asking.idle).unwrap_or(Timestamp::MAX);

@@ -1,9 +1,13 @@
-//! What time does: expiry.
+//! What time does: expiry, and the end of sessions.
 //!
-//! Reading order: [`Memory::cleanup`], then `leap`, which decides whether the clock can be believed.
+//! Reading order: [`Memory::cleanup`], then `leap`, which decides whether the clock can be believed; `end` (who is told
+//! that a session is over), `deliver` (how webhooks get there).
 
+mod deliver;
+mod end;
 mod leap;
 
+pub use deliver::Delivered;
 pub use leap::{ClockWatch, Verdict};
 
 use std::time::Instant;
@@ -51,6 +55,7 @@ impl Memory {
             Verdict::Steady => {
                 self.remove_expired(&mut report, progress).await;
                 self.end_facts(&mut report).await;
+                self.end_webhooks(&mut report).await;
             }
             Verdict::Leapt { seconds } => {
                 self.meters().clock_leaps.one();
@@ -87,6 +92,18 @@ impl Memory {
     async fn end_facts(&self, report: &mut CleanupReport) {
         match self.expire_facts().await {
             Ok(facts) => report.facts_expired = facts,
+            Err(failure) => {
+                self.meters().store_failures.one();
+                report.errors.push(failure.to_string());
+            }
+        }
+    }
+
+    /// Webhooks that nobody could deliver do not wait for ever.
+    async fn end_webhooks(&self, report: &mut CleanupReport) {
+        match self.forget_dead_webhooks().await {
+            Ok(0) => {}
+            Ok(gone) => info!(webhooks = gone, "{gone} webhooks that were given up are forgotten"),
             Err(failure) => {
                 self.meters().store_failures.one();
                 report.errors.push(failure.to_string());

@@ -243,9 +243,11 @@ impl TenantDesk {
             query_chars_max: own.query_chars_max.unwrap_or(server.query_chars_max),
             answer_chars_max: own.answer_chars_max.unwrap_or(server.answer_chars_max),
             limits: own.limits(server.limits),
+            webhook: own.webhook(&server.webhook),
             ..server.clone()
         };
         settings.recall.tokens_max = own.recall_tokens.unwrap_or(server.recall.tokens_max);
+        settings.webhook.target().map_err(|error| invalid("session_end_webhook", error.to_string()))?;
         if let Some(name) = &own.time_zone {
             let wrong = || invalid("time_zone", format!("`{name}` is no name such as Europe/Amsterdam or +02:00"));
             settings.zone = when::zone(name).ok_or_else(wrong)?;

@@ -14,6 +14,7 @@ mod episode;
 mod facts;
 mod job;
 mod ledger;
+mod outbox;
 mod page;
 mod recall;
 pub mod sqlite;
@@ -30,6 +31,7 @@ pub use facts::{
 };
 pub use job::{Claim, Effect, Finished, JobCounts, Jobs};
 pub use ledger::{DaySpent, Ledger, UNUSED_ANSWERS_MAX, UnusedAnswer};
+pub use outbox::{OUTBOX_DEAD_MAX, OUTBOX_WAITING_MAX, Outbox, Parcel, ParcelClaim, ParcelCounts, PostedParcel};
 pub use page::{Page, PageRequest};
 pub use recall::{
     ChangeMark, Changes, DerivedRow, DueTurn, RecallCursor, RecallEntry, RecallKept, RecallPage, Stamp,
@@ -197,6 +199,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// What the memory model costs, and its answers that could not be used.
     fn ledger(&self) -> &dyn Ledger;
+
+    /// Webhooks that are yet to be delivered.
+    fn outbox(&self) -> &dyn Outbox;
 
     /// Counts what a user has.
     fn stats(&self, scope: &Scope) -> StoreFuture<'_, Stats>;

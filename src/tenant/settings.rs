@@ -11,6 +11,7 @@ use crate::mode::Mode;
 use crate::period::Ttl;
 use crate::session::TemplatePatch;
 use crate::spelling::closest;
+use crate::webhook::{HookSettings, HookUrl, SigningSecret};
 
 /// Largest settings of a tenant, as JSON.
 const SETTINGS_BYTES_MAX: usize = 64 * 1024;
@@ -55,10 +56,16 @@ pub struct TenantSettings {
     pub turns_max: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub storage_bytes_max: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_end_webhook: Option<HookUrl>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_end_secret: Option<SigningSecret>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub webhook_private_addresses: Option<bool>,
 }
 
 /// Every name there is; a test keeps it in step.
-const NAMES: [&str; 17] = [
+const NAMES: [&str; 20] = [
     "ttl",
     "mode",
     "model",
@@ -76,6 +83,9 @@ const NAMES: [&str; 17] = [
     "sessions_max",
     "turns_max",
     "storage_bytes_max",
+    "session_end_webhook",
+    "session_end_secret",
+    "webhook_private_addresses",
 ];
 
 /// Why settings cannot be a tenant's.
@@ -127,12 +137,21 @@ impl TenantSettings {
         Ok(changed)
     }
 
-    /// The settings that are set, by name.
+    /// The settings that are set, by name, to be kept.
     pub fn to_map(&self) -> Map<String, Value> {
         match serde_json::to_value(self) {
             Ok(Value::Object(all)) => all,
             _ => Map::new(),
         }
+    }
+
+    /// The same for people to see: secrets are masked.
+    pub fn shown(&self) -> Map<String, Value> {
+        let mut all = self.to_map();
+        if let Some(secret) = all.get_mut("session_end_secret") {
+            *secret = SigningSecret::MASK.into();
+        }
+        all
     }
 
     /// Reads what [`TenantSettings::to_map`] wrote, however old. A setting that is not known any more is passed over.
@@ -182,6 +201,19 @@ impl TenantSettings {
     }
 }
 
+impl TenantSettings {
+    /// Where the tenant's sessions' ends are told. A receiver of its own has a secret of its own: who knows the server's could
+    /// speak in its name to others.
+    pub fn webhook(&self, server: &HookSettings) -> HookSettings {
+        let own = self.session_end_secret.clone();
+        HookSettings {
+            url: self.session_end_webhook.clone().or_else(|| server.url.clone()),
+            secret: if self.session_end_webhook.is_some() { own } else { own.or_else(|| server.secret.clone()) },
+            private_addresses: self.webhook_private_addresses.unwrap_or(server.private_addresses),
+        }
+    }
+}
+
 fn read(all: &Map<String, Value>) -> Result<TenantSettings, String> {
     serde_json::from_value(Value::Object(all.clone())).map_err(|error| error.to_string())
 }
@@ -221,6 +253,8 @@ mod tests {
         refused(json!({"model": " "}), "null takes it away");
         refused(json!({"templates": {"en": {"sytem": "x"}}}), "`templates` is not valid");
         refused(json!({"templates": {"en": {"system": "x".repeat(70_000)}}}), "at most 65536");
+        refused(json!({"session_end_webhook": "example.org"}), "`session_end_webhook` is not valid");
+        refused(json!({"session_end_secret": "hush"}), "`session_end_secret` is not valid");
         refused(json!({"listen": "0.0.0.0"}), "no setting `listen` of a tenant");
     }
 
@@ -229,6 +263,23 @@ mod tests {
         let kept = TenantSettings::stored(r#"{"ttl":"24h","mode":"loud","hats":3}"#);
         assert_eq!(kept, TenantSettings { ttl: "24h".parse().ok(), ..TenantSettings::default() });
         assert_eq!(TenantSettings::stored("nonsense"), TenantSettings::default());
+    }
+
+    #[test]
+    fn a_receiver_of_its_own_has_a_secret_of_its_own_that_nobody_sees() {
+        let [server, own] = ["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"];
+        let parsed = |text: &str| SigningSecret::parse(text).ok();
+        let url = HookUrl::parse("https://a.example/").ok();
+        let hook = HookSettings { url, secret: parsed(server), private_addresses: false };
+        let own_url = json!({"session_end_webhook": "https://b.example/"});
+        let settings = changed(&TenantSettings::default(), own_url).expect("valid");
+        assert_eq!(settings.webhook(&hook).secret, None);
+        let settings = changed(&settings, json!({"session_end_secret": own})).expect("valid");
+        assert_eq!(settings.webhook(&hook).secret, parsed(own));
+        assert_eq!(settings.shown()["session_end_secret"], SigningSecret::MASK);
+        assert_eq!(TenantSettings::stored(&Value::Object(settings.to_map()).to_string()), settings);
+        let neither = json!({"session_end_webhook": null, "session_end_secret": null});
+        assert_eq!(changed(&settings, neither).expect("valid").webhook(&hook), hook);
     }
 
     #[test]

@@ -8,6 +8,7 @@
 
 mod any_conversation;
 mod bad_input;
+mod canary;
 mod chat;
 mod clarifications;
 mod connections;
@@ -32,6 +33,7 @@ mod openwebui;
 mod process;
 mod properties;
 mod recall;
+mod receiver;
 mod rest;
 mod restart;
 mod routes;
@@ -41,3 +43,4 @@ mod takeout;
 mod tenants;
 mod topics;
 mod upstream;
+mod webhooks;

@@ -2,6 +2,8 @@
 
 use axum::body::Body;
 use jiff::SignedDuration;
+use recalld::scope::Tenant;
+use recalld::store::{Parcel, Store};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -115,6 +117,7 @@ impl Scene {
                 admin(&self.house, "POST", "/api/v1/tenants", json!({ "name": name })).await["name"].clone()
             }
             "users" => json!("ann"),
+            "webhooks" => self.webhook().await,
             "facts" => self.fact().await,
             "clarifications" => {
                 let session = self.said().await["session_id"].clone();
@@ -134,6 +137,22 @@ impl Scene {
 }
 
 impl Scene {
+    /// A webhook of acme's that is yet to be delivered.
+    async fn webhook(&self) -> Value {
+        let id = format!("msg_{}", Uuid::new_v4().simple());
+        let parcel = Parcel {
+            id: id.clone(),
+            tenant: Tenant::parse("acme").expect("a tenant"),
+            user: None,
+            session: "visit".into(),
+            reason: "ttl".into(),
+            body: "{}".into(),
+            created_at: jiff::Timestamp::UNIX_EPOCH,
+        };
+        self.house.store.outbox().put(parcel).await.expect("it is kept");
+        json!(id)
+    }
+
     async fn fact(&self) -> Value {
         let body = json!({ "key": "city", "value": format!("Lisbon {}", Uuid::new_v4()) });
         admin(&self.house, "POST", "/api/v1/users/ann/facts", body).await["id"].clone()

@@ -15,6 +15,7 @@ pub(super) mod takeout;
 pub(super) mod tenants;
 pub(super) mod topics;
 pub(super) mod turns;
+pub(super) mod webhooks;
 
 use axum::http::{HeaderMap, header};
 use serde::Deserialize;

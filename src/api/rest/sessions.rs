@@ -141,3 +141,19 @@ pub(in crate::api) async fn delete(
     let turns_deleted = app.memory.delete_session(&scope, id).await?;
     Ok(Json(Deleted { turns_deleted }))
 }
+
+/// Ends a session: whoever wants to know is told, and what waited for the conversation to rest is done now. The session stays
+/// and may be used again.
+#[utoipa::path(post, path = "/api/v1/sessions/{id}/end",
+    params(("id" = String, Path, description = "A UUID"), UserQuery),
+    responses((status = 200, body = SessionView), (status = 404, body = ErrorView)))]
+pub(in crate::api) async fn end(
+    State(app): State<App>,
+    visitor: Visitor,
+    SessionPath(id): SessionPath,
+    Params(query): Params<UserQuery>,
+) -> Result<Json<SessionView>, ApiError> {
+    let scope = app.scope(&visitor, query.user_id.as_deref(), Some(id))?;
+    let session = app.memory.of(scope.tenant()).end_durable_session(&scope, id).await?;
+    Ok(Json(SessionView::of(session, &scope, app.memory.settings().ttl)))
+}

@@ -1,13 +1,15 @@
 //! `recalld doctor`: what is well, what is not, and what to do about it.
 //!
 //! Reading order: the checks' shape here, `here` (this machine and its file), `there` (servers: ours and
-//! the model's), `jobs` (work in the background), `memory` (who summarises there), `facts` (what is known).
+//! the model's), `jobs` (work in the background), `memory` (who summarises there), `facts` (what is known),
+//! `webhooks` (what was not delivered).
 
 mod facts;
 mod here;
 mod jobs;
 mod memory;
 mod there;
+mod webhooks;
 
 use std::process::ExitCode;
 

@@ -24,6 +24,7 @@ pub mod following;
 pub mod jobs;
 pub mod ledger;
 pub mod lifecycle;
+pub mod outbox;
 pub mod recall;
 pub mod revisions;
 pub mod sessions;
@@ -123,12 +124,22 @@ macro_rules! conformance {
             jobs::jobs_are_listed_in_pages,
             jobs::new_jobs_are_told,
             jobs::a_job_that_is_too_early_waits,
+            jobs::an_ended_session_need_not_rest,
             ledger::spending_adds_up_by_tenant_and_day,
             ledger::answers_that_were_no_use_are_kept,
             ledger::answers_go_with_what_was_said,
             lifecycle::a_fresh_store_answers,
             lifecycle::abandoned_turns_fail,
             lifecycle::a_closed_store_says_so,
+            outbox::a_webhook_is_kept_until_it_is_delivered,
+            outbox::a_webhook_is_in_one_hand,
+            outbox::a_failing_webhook_waits_and_dies,
+            outbox::a_webhook_whose_leases_lapse_dies,
+            outbox::webhooks_belong_to_their_tenant,
+            outbox::dead_webhooks_are_bounded,
+            outbox::waiting_webhooks_are_bounded,
+            outbox::a_deleted_session_takes_its_webhooks_along,
+            outbox::new_webhooks_are_told,
             recall::what_is_added_can_be_recalled,
             recall::pending_failed_and_superseded_turns_are_not,
             recall::a_deleted_session_leaves_no_rows,
@@ -237,6 +248,7 @@ mod tests {
             ("jobs", include_str!("jobs.rs")),
             ("ledger", include_str!("ledger.rs")),
             ("lifecycle", include_str!("lifecycle.rs")),
+            ("outbox", include_str!("outbox.rs")),
             ("recall", include_str!("recall.rs")),
             ("revisions", include_str!("revisions.rs")),
             ("sessions", include_str!("sessions.rs")),

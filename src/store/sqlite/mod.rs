@@ -4,7 +4,7 @@
 //! `readers`, `row` (a turn as a row), then the statements: `session`, `turn`, `expire`, `recall`, `job`, `episode`,
 //! `told` (what of those is recalled), `topic` (which turn belongs to which), `topics` (what is kept of them), `archive` (text in
 //! blocks), `fact` (which turns are to be understood), `facts` (what was said and what follows), `ledger` (what the memory
-//! model costs), `tenants` and `seal` (who may come in), `takeout` (records for a file and from one). `changes` tells what the
+//! model costs), `tenants` and `seal` (who may come in), `takeout` (records for a file and from one), `outbox` (webhooks to deliver). `changes` tells what the
 //! writer touched, `inspect` looks at a file from outside.
 
 mod archive;
@@ -19,6 +19,7 @@ mod inspect;
 mod job;
 mod ledger;
 mod lock;
+mod outbox;
 mod place;
 mod readers;
 mod recall;
@@ -52,8 +53,8 @@ use self::writer::Writer;
 use super::archive::{Archive, ArchiveSize, Moved, Packed};
 use super::{
     ChangeMark, Changes, DerivedRow, DueTurn, Episodes, Expired, Expiry, Facts, HistoryMatch, Jobs, Kept, Ledger,
-    Opened, Page, PageRequest, RecallCursor, RecallPage, Recent, Revised, Stats, Store, StoreError, StoreFuture,
-    Takeout, Tenants, Todo, Topics, Trail,
+    Opened, Outbox, Page, PageRequest, RecallCursor, RecallPage, Recent, Revised, Stats, Store, StoreError,
+    StoreFuture, Takeout, Tenants, Todo, Topics, Trail,
 };
 use crate::clock::Clock;
 use crate::episode::EpisodeSettings;
@@ -456,6 +457,10 @@ impl Store for Sqlite {
     }
 
     fn ledger(&self) -> &dyn Ledger {
+        self
+    }
+
+    fn outbox(&self) -> &dyn Outbox {
         self
     }
 

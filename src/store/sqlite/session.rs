@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::connect::meaning;
 use super::row::to_json;
-use super::{episode, facts, job};
+use super::{episode, facts, job, outbox};
 use crate::clock::from_micros;
 use crate::id::SessionId;
 use crate::period::{Period, Ttl};
@@ -15,7 +15,7 @@ use crate::session::{Session, SessionKind, SessionPatch, SessionSeed};
 use crate::store::check;
 use crate::store::{Page, PageRequest, Stats, StoreError};
 
-pub(super) const COLUMNS: &str = "key, id, kind, metadata, ttl, turns, created_at, updated_at, last_accessed";
+pub(super) const COLUMNS: &str = "key, id, kind, metadata, ttl, turns, created_at, updated_at, last_accessed, ended_at";
 
 /// A TTL as stored: microseconds, -1 for never.
 pub(super) fn ttl_column(ttl: Option<Ttl>) -> Option<i64> {
@@ -44,6 +44,7 @@ pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<(i64, Session)> {
         created_at: from_micros(row.get(6)?),
         updated_at: from_micros(row.get(7)?),
         last_accessed: from_micros(row.get(8)?),
+        ended_at: row.get::<_, Option<i64>>(9)?.map(from_micros),
     };
     Ok((row.get(0)?, session))
 }
@@ -137,6 +138,7 @@ pub(super) fn update(
 pub(super) fn delete(db: &Connection, scope: &Scope, id: SessionId, now: Timestamp) -> Result<Option<u64>, StoreError> {
     // What was told and learned of it may have outlived it.
     let told = episode::forget(db, scope, id)? | facts::forget(db, scope, id, now)?;
+    outbox::forget(db, scope, id)?;
     let Some((key, _)) = find(db, scope, id)? else { return Ok(told.then_some(0)) };
     job::forget(db, key)?;
     let turns = execute(db, "DELETE FROM turn WHERE session = ?1", params![key])?;

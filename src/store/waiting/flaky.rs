@@ -239,6 +239,10 @@ impl Store for Flaky {
         self.inner.ledger()
     }
 
+    fn outbox(&self) -> &dyn Outbox {
+        self.inner.outbox()
+    }
+
     fn stats(&self, scope: &Scope) -> StoreFuture<'_, Stats> {
         self.inner.stats(scope)
     }
