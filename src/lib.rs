@@ -53,7 +53,7 @@
 //! | spine | [`worker`], [`turn`], [`digest`], [`lifecycle`], [`review`] |
 //! | desk | [`memory`], [`recall`] |
 //! | store | [`store`] |
-//! | rooms | [`takeout`], [`fact`], [`episode`], [`topic`], [`session`], [`tenant`] |
+//! | rooms | [`takeout`], [`knowledge`], [`fact`], [`episode`], [`topic`], [`session`], [`tenant`] |
 //! | model | [`model`] |
 //! | ground | [`message`], [`scope`], [`job`], [`clock`], [`id`], [`tokens`], [`language`], [`period`], [`meter`], [`mode`], [`spelling`] |
 
@@ -67,6 +67,7 @@ pub mod episode;
 pub mod fact;
 pub mod id;
 pub mod job;
+pub mod knowledge;
 pub mod language;
 pub mod lifecycle;
 pub mod memory;

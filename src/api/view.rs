@@ -259,6 +259,10 @@ pub(super) struct AsideView {
     turn_last: Option<u64>,
     from: Option<String>,
     to: Option<String>,
+    /// The name and title of the document that a passage is from, and how near the passage is; null for what is no passage.
+    source: Option<String>,
+    document_title: Option<String>,
+    similarity: Option<f64>,
     text: String,
     /// Comparable within a layer only.
     score: f64,
@@ -281,6 +285,9 @@ impl From<Considered> for AsideView {
             turn_last: None,
             from: None,
             to: None,
+            source: None,
+            document_title: None,
+            similarity: None,
             text: aside.text,
             score: thousandths(aside.score.into()),
             fate: fate.as_str(),
@@ -291,6 +298,11 @@ impl From<Considered> for AsideView {
                 (view.id, view.session_id) = (id.to_string(), Some(session.to_string()));
                 (view.level, view.turn_first, view.turn_last) = (Some(level.as_str()), Some(first), Some(last));
                 (view.from, view.to) = (Some(time(from)), Some(time(to)));
+            }
+            AsideSource::Passage(citation) => {
+                view.id = citation.passage.to_string();
+                (view.source, view.document_title) = (Some(citation.source), Some(citation.title));
+                view.similarity = Some(thousandths(citation.similarity.into()));
             }
             AsideSource::Other(id) => view.id = id,
         }

@@ -13,6 +13,7 @@ pub mod conformance;
 mod episode;
 mod facts;
 mod job;
+mod knowledge;
 mod ledger;
 mod page;
 mod recall;
@@ -29,6 +30,7 @@ pub use facts::{
     QUOTES_LAST, STATEMENTS_MAX, Understood, Undo, Undone, Unread, WhichFacts,
 };
 pub use job::{Claim, Effect, Finished, JobCounts, Jobs};
+pub use knowledge::{DuePassage, HeldDocument, Knowledge, KnowledgeBounds, KnowledgeOutline, NewDocument};
 pub use ledger::{DaySpent, Ledger, UNUSED_ANSWERS_MAX, UnusedAnswer};
 pub use page::{Page, PageRequest};
 pub use recall::{
@@ -197,6 +199,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// What the memory model costs, and its answers that could not be used.
     fn ledger(&self) -> &dyn Ledger;
+
+    /// What tenants know: documents and their passages.
+    fn knowledge(&self) -> &dyn Knowledge;
 
     /// Counts what a user has.
     fn stats(&self, scope: &Scope) -> StoreFuture<'_, Stats>;

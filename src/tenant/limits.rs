@@ -16,7 +16,7 @@ pub struct Limits {
     pub sessions_max: u64,
     /// Turns in them.
     pub turns_max: u64,
-    /// Bytes of what was said.
+    /// Bytes of what was said, and of what is known.
     pub storage_bytes_max: u64,
 }
 
@@ -27,7 +27,7 @@ pub struct Usage {
     pub sessions: u64,
     /// Turns in them.
     pub turns: u64,
-    /// Bytes of what was said, as it is kept.
+    /// Bytes of what was said, as it is kept, and of documents.
     pub bytes: u64,
 }
 

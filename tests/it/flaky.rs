@@ -15,7 +15,7 @@ use recalld::store::{
     Trail,
 };
 use recalld::store::{
-    Expired, Expiry, Facts, Kept, Ledger, Opened, Page, PageRequest, Recent, Sqlite, Stats, Store, StoreError,
+    Expired, Expiry, Facts, Kept, Knowledge, Ledger, Opened, Page, PageRequest, Recent, Sqlite, Stats, Store, StoreError,
     StoreFuture, Takeout, Tenants, Topics,
 };
 
@@ -222,6 +222,10 @@ impl Store for Flaky {
 
     fn ledger(&self) -> &dyn Ledger {
         self.inner.ledger()
+    }
+
+    fn knowledge(&self) -> &dyn Knowledge {
+        self.inner.knowledge()
     }
 
     fn stats(&self, scope: &Scope) -> StoreFuture<'_, Stats> {

@@ -239,6 +239,10 @@ impl Store for Flaky {
         self.inner.ledger()
     }
 
+    fn knowledge(&self) -> &dyn Knowledge {
+        self.inner.knowledge()
+    }
+
     fn stats(&self, scope: &Scope) -> StoreFuture<'_, Stats> {
         self.inner.stats(scope)
     }
