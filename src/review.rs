@@ -1,10 +1,11 @@
 //! What a person sees, adds and removes: conversations here, topics in `topics`, facts in `facts`, open questions in
-//! `clarifications`, tenants and keys in `tenants`; what they take away in `export` and bring along in `import`.
+//! `clarifications`, documents in `knowledge`, tenants and keys in `tenants`; what they take away in `export` and bring along in `import`.
 
 mod clarifications;
 mod export;
 mod facts;
 mod import;
+mod knowledge;
 mod tenants;
 mod topics;
 
@@ -12,6 +13,7 @@ pub use clarifications::OpenClarification;
 pub use export::ExportRequest;
 pub use facts::{FactPatch, NewFact, UndoneFacts};
 pub use import::{ImportReport, Importer};
+pub use knowledge::{KnowledgeError, NOTE_CHARS_MAX, Upload};
 pub use tenants::TenantError;
 pub use topics::{FoundTopic, TopicContext, TopicMessage, TopicView};
 

@@ -1,10 +1,12 @@
 //! Our nouns as clients see them. Wire types stay here; the rooms' nouns are free to change.
 
 mod clarification;
+mod document;
 mod fact;
 mod topic;
 
 pub(super) use clarification::{ChosenView, ClarificationView};
+pub(super) use document::{CitationView, DocumentView};
 pub(super) use fact::{FactEventView, FactEvidenceView, FactView};
 pub(super) use topic::{TopicMessageView, TopicSeen, TopicStatsView};
 
@@ -310,7 +312,7 @@ impl From<Considered> for AsideView {
     }
 }
 
-fn part_of(name: &str, part: f32) -> (String, Value) {
+pub(super) fn part_of(name: &str, part: f32) -> (String, Value) {
     (name.to_owned(), thousandths(part.into()).into())
 }
 
@@ -319,7 +321,7 @@ pub(super) fn millis(took: Duration) -> f64 {
     thousandths(took.as_secs_f64() * 1e3)
 }
 
-fn thousandths(number: f64) -> f64 {
+pub(super) fn thousandths(number: f64) -> f64 {
     (number * 1e3).round() / 1e3
 }
 

@@ -15,11 +15,17 @@ const LINES: [&str; 3] = ["li", "br", "tr"];
 
 /// The page's title, and what it says.
 pub(super) fn parse(page: &str) -> (Option<String>, Vec<Block>) {
-    let mut reading = Reading::default();
+    let (mut reading, lower) = (Reading::default(), page.to_ascii_lowercase());
     let mut rest = page;
     while let Some(at) = rest.find('<') {
         reading.text(&rest[..at]);
         rest = reading.tag(&rest[at..]);
+        if let Some(hidden) = reading.hidden.take() {
+            // What looks like an element in there is none.
+            let from = page.len() - rest.len();
+            let end = lower[from..].find(&format!("</{hidden}")).unwrap_or(rest.len());
+            rest = &rest[end..];
+        }
     }
     reading.text(rest);
     reading.end_block();
@@ -31,7 +37,7 @@ struct Reading {
     blocks: Vec<Block>,
     flow: Flow,
     title: Option<String>,
-    /// The element whose content is passed over.
+    /// The element that has just begun, whose content is passed over.
     hidden: Option<&'static str>,
     in_title: bool,
     level: Option<u8>,
@@ -39,9 +45,6 @@ struct Reading {
 
 impl Reading {
     fn text(&mut self, text: &str) {
-        if text.is_empty() || self.hidden.is_some() {
-            return;
-        }
         let text = unescape(text);
         match self.in_title {
             true => self.title.get_or_insert_default().push_str(&text),
@@ -70,12 +73,6 @@ impl Reading {
     }
 
     fn element(&mut self, name: &str, closing: bool, empty: bool) {
-        if let Some(hidden) = self.hidden {
-            if closing && hidden == name {
-                self.hidden = None;
-            }
-            return;
-        }
         let level = name.strip_prefix('h').and_then(|level| level.parse().ok()).filter(|level| (1..=6).contains(level));
         match () {
             () if name == "title" => self.in_title = !closing && self.title.is_none(),
@@ -116,7 +113,7 @@ impl Reading {
 }
 
 /// Where a tag ends; a `>` in quotes does not count. An endless tag swallows the rest.
-fn tag_end(body: &str) -> Option<usize> {
+pub(super) fn tag_end(body: &str) -> Option<usize> {
     let mut quote = None;
     for (at, byte) in body.bytes().enumerate() {
         match (quote, byte) {

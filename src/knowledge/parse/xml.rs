@@ -2,7 +2,7 @@
 //! everything that grows out of nothing.
 
 use super::ParseError;
-use super::html::unescape;
+use super::html::{tag_end, unescape};
 
 /// Deepest nesting.
 const DEPTH_MAX: usize = 200;
@@ -92,9 +92,9 @@ impl<'a> Reader<'a> {
         if markup.starts_with('!') {
             return Err(ParseError::broken("it declares a document type"));
         }
-        let (inner, rest) = markup.split_once('>').ok_or_else(breaks_off)?;
-        self.rest = rest;
-        self.tag(inner).map(Some)
+        let end = tag_end(markup).ok_or_else(breaks_off)?;
+        self.rest = &markup[end + 1..];
+        self.tag(&markup[..end]).map(Some)
     }
 
     fn tag(&mut self, inner: &'a str) -> Result<Event<'a>, ParseError> {

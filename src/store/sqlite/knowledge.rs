@@ -227,9 +227,13 @@ fn remove(db: &Connection, tenant: &str, id: DocumentId, now: i64) -> Result<boo
 }
 
 fn to_embed(db: &Connection, embedder: &str, limit: usize) -> Result<Vec<DuePassage>, StoreError> {
-    let sql = "SELECT number, heading, place, text, tokens, tenant, id, version, title
-               FROM passage CROSS JOIN document ON key = document WHERE embedder IS NOT ?1 LIMIT ?2";
-    let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
+    // Each part is a range of an index; `IS NOT` would look at every passage there is.
+    let part = |which: &str| {
+        format!("SELECT number, heading, place, text, tokens, tenant, id, version, title
+                 FROM passage CROSS JOIN document ON key = document WHERE embedder {which}")
+    };
+    let sql = format!("{} UNION ALL {} UNION ALL {} LIMIT ?2", part("IS NULL"), part("< ?1"), part("> ?1"));
+    let mut statement = db.prepare_cached(&sql).map_err(|error| meaning(&error))?;
     let read = |row: &Row<'_>| {
         let (passage, tenant, title) = (read_passage(row)?, row.get::<_, String>(5)?, row.get::<_, String>(8)?);
         Ok(DuePassage {

@@ -43,3 +43,6 @@ CREATE TABLE passage (
     PRIMARY KEY (document, number),
     CONSTRAINT a_vector_has_a_maker CHECK ((embedder IS NULL) = (vector IS NULL))
 ) STRICT, WITHOUT ROWID;
+
+-- To find those without a vector of today's embedder without reading all the others.
+CREATE INDEX passage_embedder ON passage (embedder);
