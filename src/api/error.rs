@@ -191,7 +191,9 @@ impl From<KnowledgeError> for ApiError {
 fn unread(reason: &ReadError, detail: String) -> ApiError {
     let file = match reason {
         ReadError::File(file) => file,
-        ReadError::NoParser => return ApiError::new(StatusCode::NOT_IMPLEMENTED, "no_parser", "Files cannot be read", detail),
+        ReadError::NoParser => {
+            return ApiError::new(StatusCode::NOT_IMPLEMENTED, "no_parser", "Files cannot be read", detail);
+        }
         ReadError::Parser(_) => {
             return ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "parser_failed", "Files cannot be read", detail);
         }

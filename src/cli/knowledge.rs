@@ -178,7 +178,8 @@ fn read(path: &Path) -> anyhow::Result<Bytes> {
 
 /// Shown on a terminal only.
 fn bar(files: u64) -> ProgressBar {
-    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {wide_msg}").unwrap_or_else(|_| ProgressStyle::default_bar());
+    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {wide_msg}")
+        .unwrap_or_else(|_| ProgressStyle::default_bar());
     ProgressBar::new(files).with_style(style)
 }
 

@@ -63,7 +63,10 @@ impl Cutting {
 
     fn end(&mut self) {
         let mut done = std::mem::take(&mut self.open);
-        if done.text.is_empty() && std::mem::take(&mut self.bare) && let Some((_, last)) = self.headings.last() {
+        if done.text.is_empty()
+            && std::mem::take(&mut self.bare)
+            && let Some((_, last)) = self.headings.last()
+        {
             // A heading with nothing below it may be all that is said.
             done.text.clone_from(last);
             done.tokens = tokens::count(last) as u32;
@@ -116,7 +119,8 @@ fn parts(text: &str) -> Vec<&str> {
     if lines.len() > 1 {
         return lines;
     }
-    let sentences: Vec<&str> = text.split_inclusive(['.', '!', '?', '。', ';']).filter(|part| !part.trim().is_empty()).collect();
+    let sentences: Vec<&str> =
+        text.split_inclusive(['.', '!', '?', '。', ';']).filter(|part| !part.trim().is_empty()).collect();
     if sentences.len() > 1 {
         return sentences;
     }

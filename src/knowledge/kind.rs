@@ -134,7 +134,8 @@ fn is_json(text: &str) -> bool {
 fn looks_like_html(start: &str, named: bool) -> bool {
     let head: String = start.chars().take(512).collect::<String>().to_ascii_lowercase();
     let begins = ["<!doctype html", "<html", "<head", "<body"].iter().any(|tag| head.starts_with(tag));
-    let tagged = || head.starts_with('<') && ["<html", "<body", "<p>", "<div", "<h1"].iter().any(|tag| head.contains(tag));
+    let tagged =
+        || head.starts_with('<') && ["<html", "<body", "<p>", "<div", "<h1"].iter().any(|tag| head.contains(tag));
     begins || tagged() || (named && head.contains('<'))
 }
 

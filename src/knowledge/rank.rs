@@ -41,7 +41,8 @@ pub fn rank(seen: &[Seen], thresholds: Thresholds, limit: usize) -> Vec<Ranked> 
     let words = Measure::of(seen.iter().map(|seen| seen.bm25));
     let meaning = Measure::of(seen.iter().filter_map(|seen| seen.similarity));
     let ranked = |(at, seen): (usize, &Seen)| {
-        let (words, meaning) = (words.of_one(seen.bm25), MEANING * seen.similarity.map_or(0.0, |near| meaning.of_one(near)));
+        let (words, meaning) =
+            (words.of_one(seen.bm25), MEANING * seen.similarity.map_or(0.0, |near| meaning.of_one(near)));
         let signals = vec![("words", words), ("similar", meaning)];
         Ranked { at, score: words + meaning, related: is_related(seen, thresholds), signals }
     };

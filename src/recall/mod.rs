@@ -40,8 +40,8 @@ mod weights;
 pub(crate) use render::recent_conversation;
 
 pub use desk::{Recall, RecallError, RecallParts, RecallSettings};
-pub use passages::FoundPassage;
 pub use layer::{Aside, AsideSource, Considered, Layer, LayerBounds};
+pub use passages::FoundPassage;
 pub use topics::{PlacedQuestion, RunningTopic, TopicDesk, TopicShelf};
 pub use weights::{Profile, WeightTable, Weights, WeightsError};
 

@@ -91,7 +91,11 @@ impl From<RecallError> for KnowledgeError {
 
 impl Memory {
     /// Adds files to what a tenant knows, all or none. It is done to its end even if nobody waits for it.
-    pub async fn add_documents(&self, tenant: &TenantScope, uploads: Vec<Upload>) -> Result<Vec<Document>, KnowledgeError> {
+    pub async fn add_documents(
+        &self,
+        tenant: &TenantScope,
+        uploads: Vec<Upload>,
+    ) -> Result<Vec<Document>, KnowledgeError> {
         let place = self.reader.place().ok_or(KnowledgeError::Busy)?;
         let (memory, tenant) = (self.clone(), tenant.clone());
         let added = tokio::spawn(async move {
@@ -111,7 +115,9 @@ impl Memory {
                 let reason = match &error {
                     // A file's name is somebody's words.
                     KnowledgeError::Unread { reason, .. } => reason.to_string(),
-                    KnowledgeError::Name(_) | KnowledgeError::TooLarge { .. } => "its name or size is refused".to_owned(),
+                    KnowledgeError::Name(_) | KnowledgeError::TooLarge { .. } => {
+                        "its name or size is refused".to_owned()
+                    }
                     other => other.to_string(),
                 };
                 warn!(tenant.id = %tenant.tenant(), error = %reason, "A file of a chat message is not known: {reason}");
@@ -204,7 +210,11 @@ impl Memory {
         Some((embedder.id().as_str().to_owned(), vectors))
     }
 
-    async fn keep_documents(&self, tenant: &TenantScope, documents: Vec<NewDocument>) -> Result<Vec<Document>, KnowledgeError> {
+    async fn keep_documents(
+        &self,
+        tenant: &TenantScope,
+        documents: Vec<NewDocument>,
+    ) -> Result<Vec<Document>, KnowledgeError> {
         let bounds = self.settings.knowledge.bounds;
         let kept = self.parts.store.knowledge().keep(tenant, documents, bounds).await?;
         self.parts.meters.documents.many(kept.len() as u64);

@@ -35,7 +35,12 @@ pub trait Knowledge: Send + Sync {
     fn original(&self, tenant: &TenantScope, id: DocumentId) -> StoreFuture<'_, Option<(Document, Vec<u8>)>>;
 
     /// The passages of a document, in order.
-    fn passages(&self, tenant: &TenantScope, id: DocumentId, page: PageRequest) -> StoreFuture<'_, Option<Page<Passage>>>;
+    fn passages(
+        &self,
+        tenant: &TenantScope,
+        id: DocumentId,
+        page: PageRequest,
+    ) -> StoreFuture<'_, Option<Page<Passage>>>;
 
     /// A document with all its passages, and those of their vectors that this embedder made.
     fn held(&self, tenant: &TenantScope, id: DocumentId, embedder: &str) -> StoreFuture<'_, Option<HeldDocument>>;

@@ -81,7 +81,10 @@ impl fmt::Display for OverLimit {
             ),
             Limit::Turns => write!(f, "tenant `{tenant}` may have {most} turns; delete sessions, or raise `turns_max`"),
             Limit::Bytes => {
-                write!(f, "tenant `{tenant}` may store {most} bytes; delete sessions or documents, or raise `storage_bytes_max`")
+                write!(
+                    f,
+                    "tenant `{tenant}` may store {most} bytes; delete sessions or documents, or raise `storage_bytes_max`"
+                )
             }
         }
     }

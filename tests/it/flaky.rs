@@ -15,8 +15,8 @@ use recalld::store::{
     Trail,
 };
 use recalld::store::{
-    Expired, Expiry, Facts, Kept, Knowledge, Ledger, Opened, Page, PageRequest, Recent, Sqlite, Stats, Store, StoreError,
-    StoreFuture, Takeout, Tenants, Topics,
+    Expired, Expiry, Facts, Kept, Knowledge, Ledger, Opened, Page, PageRequest, Recent, Sqlite, Stats, Store,
+    StoreError, StoreFuture, Takeout, Tenants, Topics,
 };
 
 /// SQLite, or whatever error it was told to fail with.

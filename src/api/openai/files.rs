@@ -50,7 +50,10 @@ mod tests {
         check(json!([said("tool", vec![text])]), &[]);
         let picture = part("a.png", "data:image/png;base64,SGVsbG8=");
         let elsewhere = json!({"type": "file", "file": {"file_id": "file-1"}});
-        check(json!([said("user", vec![picture, elsewhere, part("b", "data:text/plain;base64,%%"), part("c", "x")])]), &[]);
+        check(
+            json!([said("user", vec![picture, elsewhere, part("b", "data:text/plain;base64,%%"), part("c", "x")])]),
+            &[],
+        );
         check(json!(["odd", {"role": "user", "content": "text"}]), &[]);
     }
 }

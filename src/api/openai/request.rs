@@ -60,7 +60,8 @@ impl App {
             SessionChoice::Given(session) => Some(session),
             SessionChoice::Temporary | SessionChoice::None => None,
         };
-        let may_upload = visitor.access.rights.has(Right::Files) && route.scope.ephemeral.is_none() && mode != Mode::Off;
+        let may_upload =
+            visitor.access.rights.has(Right::Files) && route.scope.ephemeral.is_none() && mode != Mode::Off;
         let files = if may_upload { files_in(&body) } else { Vec::new() };
         let passed = Passed {
             method: Method::POST,

@@ -83,7 +83,8 @@ impl DocumentIndex {
 
     /// What is seen of each passage.
     pub(super) fn look(&self, asked: &[AskedTerm], statistics: &Statistics, vector: Option<&Bytes>) -> Vec<Seen> {
-        let mut seen: Vec<Seen> = self.vectors.iter().map(|own| Seen { similarity: near(own, vector), ..Seen::default() }).collect();
+        let mut seen: Vec<Seen> =
+            self.vectors.iter().map(|own| Seen { similarity: near(own, vector), ..Seen::default() }).collect();
         let all: f32 = asked.iter().map(|term| term.weight).sum();
         for (term, idf) in asked.iter().zip(&statistics.idf) {
             for posting in self.asked(term) {

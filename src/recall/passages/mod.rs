@@ -116,18 +116,30 @@ impl Passages {
         if wanted.is_empty() {
             return Ok(Vec::new());
         }
-        let mut texts: HashMap<_, _> = self.store.knowledge().passages_by_number(tenant, &wanted).await?.into_iter()
+        let mut texts: HashMap<_, _> = self
+            .store
+            .knowledge()
+            .passages_by_number(tenant, &wanted)
+            .await?
+            .into_iter()
             .map(|(document, version, passage)| ((document, passage.number), (version, passage)))
             .collect();
         let found = ranked.into_iter().filter_map(|ranked| {
             let (document, number) = shelf.place(ranked.at)?;
             // A document that was replaced meanwhile says something else under this number.
-            let (_, passage) = texts.remove(&(document.id, number)).filter(|(version, _)| *version == document.version)?;
+            let (_, passage) =
+                texts.remove(&(document.id, number)).filter(|(version, _)| *version == document.version)?;
             let id = PassageId { document: document.id, version: document.version, number };
             let similarity = seen[ranked.at].similarity.unwrap_or(0.0).clamp(0.0, 1.0);
             let (source, title) = (document.name.clone(), document.title.clone());
             let citation = Citation { source, passage: id, similarity, title };
-            Some(FoundPassage { passage, citation, score: ranked.score, related: ranked.related, signals: ranked.signals })
+            Some(FoundPassage {
+                passage,
+                citation,
+                score: ranked.score,
+                related: ranked.related,
+                signals: ranked.signals,
+            })
         });
         Ok(found.collect())
     }
@@ -156,7 +168,8 @@ impl Passages {
     /// Reads what changed since a shelf was read.
     async fn load(&self, tenant: &TenantScope, before: &TenantShelf) -> Result<Arc<TenantShelf>, RecallError> {
         let KnowledgeOutline { version, documents } = self.store.knowledge().outline(tenant).await?;
-        let known: HashMap<_, _> = before.documents.iter().map(|document| ((document.id, document.mark), document)).collect();
+        let known: HashMap<_, _> =
+            before.documents.iter().map(|document| ((document.id, document.mark), document)).collect();
         let mut shelf = TenantShelf { version, documents: Vec::with_capacity(documents.len()) };
         for (id, mark) in documents {
             if let Some(document) = known.get(&(id, mark)) {
@@ -191,7 +204,9 @@ impl Passages {
         shelves.entry(tenant.clone()).or_default().shelf = Arc::clone(shelf);
         while shelves.len() > 1 && shelves.values().map(|held| held.shelf.bytes()).sum::<usize>() > self.bytes_max {
             let others = shelves.iter().filter(|(other, _)| *other != tenant);
-            let Some(oldest) = others.min_by_key(|(_, held)| held.used).map(|(tenant, _)| tenant.clone()) else { return };
+            let Some(oldest) = others.min_by_key(|(_, held)| held.used).map(|(tenant, _)| tenant.clone()) else {
+                return;
+            };
             shelves.remove(&oldest);
         }
     }

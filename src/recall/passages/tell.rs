@@ -29,7 +29,11 @@ impl Recall {
     }
 
     /// What the tenant knows about a question. Where only what was said in a time is asked for, nothing: documents were not said.
-    pub(in crate::recall) async fn passages(&self, scope: &Scope, looking: &Looking<'_>) -> Result<Vec<Decided>, RecallError> {
+    pub(in crate::recall) async fn passages(
+        &self,
+        scope: &Scope,
+        looking: &Looking<'_>,
+    ) -> Result<Vec<Decided>, RecallError> {
         let Looking { ask, plan, vectors, .. } = looking;
         if ask.from.is_some() || ask.to.is_some() {
             return Ok(Vec::new());

@@ -32,7 +32,11 @@ fn document(name: &str, texts: &[&str]) -> NewDocument {
     }
 }
 
-async fn keep(store: &Arc<dyn Store>, whose: &TenantScope, documents: Vec<NewDocument>) -> Result<Vec<Document>, StoreError> {
+async fn keep(
+    store: &Arc<dyn Store>,
+    whose: &TenantScope,
+    documents: Vec<NewDocument>,
+) -> Result<Vec<Document>, StoreError> {
     store.knowledge().keep(whose, documents, KnowledgeBounds::default()).await
 }
 

@@ -97,13 +97,15 @@ fn keep(
     let mark = changes(db, tenant, now)?;
     for document in documents {
         let id = keep_one(db, tenant, document, mark, now)?;
-        let (_, document) = find(db, tenant, id)?.ok_or_else(|| StoreError::Refused("the document is not there".into()))?;
+        let (_, document) =
+            find(db, tenant, id)?.ok_or_else(|| StoreError::Refused("the document is not there".into()))?;
         kept.push(document);
     }
     let count = |sql: &str| db.query_row(sql, [tenant], |row| row.get::<_, usize>(0)).map_err(|error| meaning(&error));
     let documents = count("SELECT count(*) FROM document WHERE tenant = ?1")?;
     let passages = count("SELECT count(*) FROM document CROSS JOIN passage ON document = key WHERE tenant = ?1")?;
-    let over = |what: &str, most: usize| StoreError::Refused(format!("a tenant may have {most} {what}; remove some first"));
+    let over =
+        |what: &str, most: usize| StoreError::Refused(format!("a tenant may have {most} {what}; remove some first"));
     match () {
         () if documents > most.documents => Err(over("documents", most.documents)),
         () if passages > most.passages => Err(over("passages of documents", most.passages)),
@@ -129,14 +131,23 @@ fn keep_one(db: &Connection, tenant: &str, new: &NewDocument, mark: i64, now: i6
         }
         None => (insert(db, tenant, new, checksum, mark, now)?, new.id),
     };
-    let original = "INSERT INTO original (document, bytes) VALUES (?1, ?2) ON CONFLICT (document) DO UPDATE SET bytes = ?2";
+    let original =
+        "INSERT INTO original (document, bytes) VALUES (?1, ?2) ON CONFLICT (document) DO UPDATE SET bytes = ?2";
     execute(db, original, params![key, new.original])?;
     insert_passages(db, key, new)?;
     Ok(id)
 }
 
-fn insert(db: &Connection, tenant: &str, new: &NewDocument, checksum: i64, mark: i64, now: i64) -> Result<i64, StoreError> {
-    let sql = "INSERT INTO document (tenant, id, name, title, kind, version, mark, bytes, checksum, created_at, updated_at)
+fn insert(
+    db: &Connection,
+    tenant: &str,
+    new: &NewDocument,
+    checksum: i64,
+    mark: i64,
+    now: i64,
+) -> Result<i64, StoreError> {
+    let sql =
+        "INSERT INTO document (tenant, id, name, title, kind, version, mark, bytes, checksum, created_at, updated_at)
                VALUES (?1, ?2, ?3, ?4, ?5, 1, ?6, ?7, ?8, ?9, ?9)";
     let (id, bytes) = (new.id.as_uuid().as_bytes(), new.original.len());
     execute(db, sql, params![tenant, id, new.name, new.title, new.kind.as_str(), mark, bytes, checksum, now])?;
@@ -182,7 +193,8 @@ fn passages(
     let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
     let values = params![key, cursor(page), rows_max(page.limit.saturating_add(1))];
     let rows = statement.query_map(values, read_passage).map_err(|error| meaning(&error))?;
-    let found = rows.map(|row| row.map(|passage| (u64::from(passage.number), passage)).map_err(|error| meaning(&error)));
+    let found =
+        rows.map(|row| row.map(|passage| (u64::from(passage.number), passage)).map_err(|error| meaning(&error)));
     Ok(Some(Page::cut(found.collect::<Result<_, _>>()?, page.limit)))
 }
 
@@ -229,8 +241,10 @@ fn remove(db: &Connection, tenant: &str, id: DocumentId, now: i64) -> Result<boo
 fn to_embed(db: &Connection, embedder: &str, limit: usize) -> Result<Vec<DuePassage>, StoreError> {
     // Each part is a range of an index; `IS NOT` would look at every passage there is.
     let part = |which: &str| {
-        format!("SELECT number, heading, place, text, tokens, tenant, id, version, title
-                 FROM passage CROSS JOIN document ON key = document WHERE embedder {which}")
+        format!(
+            "SELECT number, heading, place, text, tokens, tenant, id, version, title
+                 FROM passage CROSS JOIN document ON key = document WHERE embedder {which}"
+        )
     };
     let sql = format!("{} UNION ALL {} UNION ALL {} LIMIT ?2", part("IS NULL"), part("< ?1"), part("> ?1"));
     let mut statement = db.prepare_cached(&sql).map_err(|error| meaning(&error))?;
@@ -248,13 +262,7 @@ fn to_embed(db: &Connection, embedder: &str, limit: usize) -> Result<Vec<DuePass
     rows.collect::<Result<_, _>>().map_err(|error| meaning(&error))
 }
 
-fn keep_vector(
-    db: &Connection,
-    embedder: &str,
-    due: &DuePassage,
-    vector: &[f32],
-    now: i64,
-) -> Result<(), StoreError> {
+fn keep_vector(db: &Connection, embedder: &str, due: &DuePassage, vector: &[f32], now: i64) -> Result<(), StoreError> {
     let tenant = due.tenant.tenant().as_str();
     let sql = "UPDATE passage SET embedder = ?4, vector = ?5 WHERE number = ?3 AND document =
                  (SELECT key FROM document WHERE tenant = ?1 AND id = ?2 AND version = ?6)";
@@ -307,7 +315,12 @@ impl Knowledge for Sqlite {
         self.read(move |db| original(db, tenant.tenant().as_str(), id))
     }
 
-    fn passages(&self, tenant: &TenantScope, id: DocumentId, page: PageRequest) -> StoreFuture<'_, Option<Page<Passage>>> {
+    fn passages(
+        &self,
+        tenant: &TenantScope,
+        id: DocumentId,
+        page: PageRequest,
+    ) -> StoreFuture<'_, Option<Page<Passage>>> {
         let tenant = tenant.clone();
         self.read(move |db| passages(db, tenant.tenant().as_str(), id, page))
     }

@@ -52,9 +52,9 @@ use self::readers::Readers;
 use self::writer::Writer;
 use super::archive::{Archive, ArchiveSize, Moved, Packed};
 use super::{
-    ChangeMark, Changes, DerivedRow, DueTurn, Episodes, Expired, Expiry, Facts, HistoryMatch, Jobs, Kept, Knowledge, Ledger,
-    Opened, Page, PageRequest, RecallCursor, RecallPage, Recent, Revised, Stats, Store, StoreError, StoreFuture,
-    Takeout, Tenants, Todo, Topics, Trail,
+    ChangeMark, Changes, DerivedRow, DueTurn, Episodes, Expired, Expiry, Facts, HistoryMatch, Jobs, Kept, Knowledge,
+    Ledger, Opened, Page, PageRequest, RecallCursor, RecallPage, Recent, Revised, Stats, Store, StoreError,
+    StoreFuture, Takeout, Tenants, Todo, Topics, Trail,
 };
 use crate::clock::Clock;
 use crate::episode::EpisodeSettings;

@@ -23,7 +23,9 @@ fn read(xml: &str, place: &str) -> Result<Vec<Block>, ParseError> {
         match event {
             Event::Start(element) => match element.name {
                 "sp" => is_title = false,
-                "ph" => is_title |= element.attribute("type").is_some_and(|kind| kind.to_lowercase().ends_with("title")),
+                "ph" => {
+                    is_title |= element.attribute("type").is_some_and(|kind| kind.to_lowercase().ends_with("title"))
+                }
                 "t" => in_text = true,
                 "br" => flow.line_break(),
                 _ => {}

@@ -82,7 +82,10 @@ impl<'a> File<'a> {
             let Object::Dict(dict) = &stored.object else { return false };
             dict.get("Type").and_then(Object::name) == Some("ObjStm")
         };
-        let mut packs: Vec<(usize, u32)> = self.objects.iter().filter(|(_, stored)| is_pack(stored))
+        let mut packs: Vec<(usize, u32)> = self
+            .objects
+            .iter()
+            .filter(|(_, stored)| is_pack(stored))
             .map(|(number, stored)| (stored.stream.as_ref().map_or(0, |stream| stream.start), *number))
             .collect();
         // What stands later in the file is newer.
@@ -151,7 +154,9 @@ impl<'a> File<'a> {
         let Some(dict) = dict_of(object) else { return Ok(Vec::new()) };
         let filters = match self.resolve(dict.get("Filter").unwrap_or(&NULL)) {
             Object::Name(name) => vec![name.clone()],
-            Object::Array(names) => names.iter().filter_map(|name| self.resolve(name).name()).map(str::to_owned).collect(),
+            Object::Array(names) => {
+                names.iter().filter_map(|name| self.resolve(name).name()).map(str::to_owned).collect()
+            }
             _ => Vec::new(),
         };
         let mut bytes = self.bytes[range.clone()].to_vec();

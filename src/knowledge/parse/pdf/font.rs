@@ -91,7 +91,8 @@ impl Font {
         while let (Some(first), Some(next)) = (runs.next().and_then(Object::number), runs.next()) {
             match next {
                 Object::Array(widths) => {
-                    let widths = widths.iter().take(CODES_MAX).map(|width| file.resolve(width).number().unwrap_or(WIDTH));
+                    let widths =
+                        widths.iter().take(CODES_MAX).map(|width| file.resolve(width).number().unwrap_or(WIDTH));
                     self.widths.extend((first as u32..).zip(widths));
                 }
                 last => {
@@ -114,7 +115,9 @@ impl Font {
         };
         self.mac = base == Some("MacRomanEncoding");
         let Object::Dict(encoding) = encoding else { return };
-        let Some(Object::Array(differences)) = encoding.get("Differences").map(|list| file.resolve(list)) else { return };
+        let Some(Object::Array(differences)) = encoding.get("Differences").map(|list| file.resolve(list)) else {
+            return;
+        };
         let mut code = 0;
         for item in differences.iter().take(1_024) {
             match item {
@@ -197,7 +200,8 @@ fn number(code: &[u8]) -> u32 {
 }
 
 fn utf16(bytes: &[u8]) -> String {
-    let units: Vec<u16> = bytes.chunks(2).map(|pair| pair.iter().fold(0, |unit, byte| unit << 8 | u16::from(*byte))).collect();
+    let units: Vec<u16> =
+        bytes.chunks(2).map(|pair| pair.iter().fold(0, |unit, byte| unit << 8 | u16::from(*byte))).collect();
     String::from_utf16_lossy(&units).chars().filter(|c| !c.is_control()).collect()
 }
 
@@ -222,19 +226,82 @@ fn mac_char(byte: u8) -> char {
 
 /// Names of glyphs that are no letters themselves.
 const GLYPHS: [(&str, &str); 76] = [
-    ("space", " "), ("nbspace", " "), ("exclam", "!"), ("quotedbl", "\""), ("numbersign", "#"), ("dollar", "$"),
-    ("percent", "%"), ("ampersand", "&"), ("quotesingle", "'"), ("quoteright", "’"), ("quoteleft", "‘"),
-    ("parenleft", "("), ("parenright", ")"), ("asterisk", "*"), ("plus", "+"), ("comma", ","), ("hyphen", "-"),
-    ("period", "."), ("slash", "/"), ("zero", "0"), ("one", "1"), ("two", "2"), ("three", "3"), ("four", "4"),
-    ("five", "5"), ("six", "6"), ("seven", "7"), ("eight", "8"), ("nine", "9"), ("colon", ":"), ("semicolon", ";"),
-    ("less", "<"), ("equal", "="), ("greater", ">"), ("question", "?"), ("at", "@"), ("bracketleft", "["),
-    ("backslash", "\\"), ("bracketright", "]"), ("underscore", "_"), ("braceleft", "{"), ("bar", "|"),
-    ("braceright", "}"), ("fi", "fi"), ("fl", "fl"), ("ff", "ff"), ("ffi", "ffi"), ("ffl", "ffl"), ("endash", "–"),
-    ("emdash", "—"), ("bullet", "•"), ("ellipsis", "…"), ("quotedblleft", "“"), ("quotedblright", "”"),
-    ("Euro", "€"), ("sterling", "£"), ("degree", "°"), ("eacute", "é"), ("egrave", "è"), ("ecircumflex", "ê"),
-    ("edieresis", "ë"), ("aacute", "á"), ("agrave", "à"), ("adieresis", "ä"), ("aring", "å"), ("oacute", "ó"),
-    ("odieresis", "ö"), ("uacute", "ú"), ("udieresis", "ü"), ("idieresis", "ï"), ("iacute", "í"), ("ccedilla", "ç"),
-    ("ntilde", "ñ"), ("germandbls", "ß"), ("Odieresis", "Ö"), ("Udieresis", "Ü"),
+    ("space", " "),
+    ("nbspace", " "),
+    ("exclam", "!"),
+    ("quotedbl", "\""),
+    ("numbersign", "#"),
+    ("dollar", "$"),
+    ("percent", "%"),
+    ("ampersand", "&"),
+    ("quotesingle", "'"),
+    ("quoteright", "’"),
+    ("quoteleft", "‘"),
+    ("parenleft", "("),
+    ("parenright", ")"),
+    ("asterisk", "*"),
+    ("plus", "+"),
+    ("comma", ","),
+    ("hyphen", "-"),
+    ("period", "."),
+    ("slash", "/"),
+    ("zero", "0"),
+    ("one", "1"),
+    ("two", "2"),
+    ("three", "3"),
+    ("four", "4"),
+    ("five", "5"),
+    ("six", "6"),
+    ("seven", "7"),
+    ("eight", "8"),
+    ("nine", "9"),
+    ("colon", ":"),
+    ("semicolon", ";"),
+    ("less", "<"),
+    ("equal", "="),
+    ("greater", ">"),
+    ("question", "?"),
+    ("at", "@"),
+    ("bracketleft", "["),
+    ("backslash", "\\"),
+    ("bracketright", "]"),
+    ("underscore", "_"),
+    ("braceleft", "{"),
+    ("bar", "|"),
+    ("braceright", "}"),
+    ("fi", "fi"),
+    ("fl", "fl"),
+    ("ff", "ff"),
+    ("ffi", "ffi"),
+    ("ffl", "ffl"),
+    ("endash", "–"),
+    ("emdash", "—"),
+    ("bullet", "•"),
+    ("ellipsis", "…"),
+    ("quotedblleft", "“"),
+    ("quotedblright", "”"),
+    ("Euro", "€"),
+    ("sterling", "£"),
+    ("degree", "°"),
+    ("eacute", "é"),
+    ("egrave", "è"),
+    ("ecircumflex", "ê"),
+    ("edieresis", "ë"),
+    ("aacute", "á"),
+    ("agrave", "à"),
+    ("adieresis", "ä"),
+    ("aring", "å"),
+    ("oacute", "ó"),
+    ("odieresis", "ö"),
+    ("uacute", "ú"),
+    ("udieresis", "ü"),
+    ("idieresis", "ï"),
+    ("iacute", "í"),
+    ("ccedilla", "ç"),
+    ("ntilde", "ñ"),
+    ("germandbls", "ß"),
+    ("Odieresis", "Ö"),
+    ("Udieresis", "Ü"),
 ];
 
 fn glyph(name: &str) -> Option<String> {

@@ -59,7 +59,9 @@ impl<'a> Lexer<'a> {
     pub(super) fn skip_space(&mut self) {
         while let Some(byte) = self.peek() {
             match byte {
-                b'%' => self.at += self.bytes[self.at..].iter().take_while(|byte| !matches!(byte, b'\n' | b'\r')).count(),
+                b'%' => {
+                    self.at += self.bytes[self.at..].iter().take_while(|byte| !matches!(byte, b'\n' | b'\r')).count()
+                }
                 byte if is_space(byte) => self.at += 1,
                 _ => return,
             }

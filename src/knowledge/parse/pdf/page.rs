@@ -223,7 +223,12 @@ impl Reading {
     }
 }
 
-fn load(file: &mut File<'_>, fonts: &mut HashMap<String, Font>, name: Option<&str>, own: &Dict) -> Result<(), ParseError> {
+fn load(
+    file: &mut File<'_>,
+    fonts: &mut HashMap<String, Font>,
+    name: Option<&str>,
+    own: &Dict,
+) -> Result<(), ParseError> {
     let Some(name) = name.filter(|name| !fonts.contains_key(*name)) else { return Ok(()) };
     let known = own.get("Font").and_then(|fonts| file.dict(fonts)).and_then(|fonts| fonts.get(name)).cloned();
     let font = Font::read(file, &known.unwrap_or(Object::Null))?;
@@ -242,6 +247,7 @@ fn matrix(operands: &[Object]) -> Matrix {
 /// A picture in the middle of the text ends with `EI` between blanks.
 fn skip_picture(lexer: &mut Lexer<'_>) {
     let rest = &lexer.bytes[lexer.at..];
-    let ends = |window: &[u8]| window[0].is_ascii_whitespace() && &window[1..3] == b"EI" && window[3].is_ascii_whitespace();
+    let ends =
+        |window: &[u8]| window[0].is_ascii_whitespace() && &window[1..3] == b"EI" && window[3].is_ascii_whitespace();
     lexer.at += rest.windows(4).position(ends).map_or(rest.len(), |at| at + 3);
 }
