@@ -1,6 +1,6 @@
 //! What a store keeps of a tenant's knowledge: documents, their originals, and the passages they were cut into.
 //!
-//! Nothing here knows what a file is or how passages are found: whoever searches reads them with [`Knowledge::held`] and follows
+//! Nothing here knows what a file is or how passages are found: whoever searches reads them with [`Knowledge::held_document`] and follows
 //! by [`Knowledge::version`]. So every backend ranks alike, and none needs a search engine of its own.
 
 use super::{Page, PageRequest, StoreFuture};
@@ -43,7 +43,12 @@ pub trait Knowledge: Send + Sync {
     ) -> StoreFuture<'_, Option<Page<Passage>>>;
 
     /// A document with all its passages, and those of their vectors that this embedder made.
-    fn held(&self, tenant: &TenantScope, id: DocumentId, embedder: &str) -> StoreFuture<'_, Option<HeldDocument>>;
+    fn held_document(
+        &self,
+        tenant: &TenantScope,
+        id: DocumentId,
+        embedder: &str,
+    ) -> StoreFuture<'_, Option<HeldDocument>>;
 
     /// Several passages by document and number, each with its document's version. What is gone is left out.
     fn passages_by_number(

@@ -11,7 +11,7 @@ pub(crate) struct Part {
     pub(crate) name: String,
     pub(crate) packed: Vec<u8>,
     pub(crate) size: u32,
-    crc: u32,
+    pub(crate) crc: u32,
     pub(crate) method: u16,
     pub(crate) flags: u16,
     /// As Unix has it; the upper half of what the directory holds.

@@ -176,7 +176,7 @@ impl Passages {
                 shelf.documents.push(Arc::clone(document));
                 continue;
             }
-            let held = self.store.knowledge().held(tenant, id, self.embedder.id().as_str()).await?;
+            let held = self.store.knowledge().held_document(tenant, id, self.embedder.id().as_str()).await?;
             let Some(held) = held else { continue };
             let indexed = tokio::task::spawn_blocking(move || DocumentIndex::of(held)).await;
             shelf.documents.push(Arc::new(indexed.map_err(|_| RecallError::Interrupted)?));

@@ -64,7 +64,7 @@ pub async fn a_document_comes_back_as_it_was(store: Arc<dyn Store>) {
     assert_eq!(found.as_ref(), Some(&kept));
     let original = store.knowledge().original(&acme(), new.id).await.expect("read");
     assert_eq!(original, Some((kept.clone(), new.original)));
-    let held = store.knowledge().held(&acme(), new.id, "e").await.expect("read").expect("there");
+    let held = store.knowledge().held_document(&acme(), new.id, "e").await.expect("read").expect("there");
     let passages: Vec<Passage> = held.passages.into_iter().map(|(passage, _)| passage).collect();
     assert_eq!((held.document, passages), (kept, new.passages.clone()));
     let wanted = [(new.id, 2), (new.id, 9), (RandomIds.document(), 1)];
@@ -150,7 +150,7 @@ pub async fn vectors_belong_to_their_embedder(store: Arc<dyn Store>) {
     let kept = keep_one(&store, &acme(), NewDocument { vectors, ..document("a", &["one", "two"]) }).await;
     assert_eq!(kept.embedded, 2);
     let held = async |embedder: &str| {
-        let held = store.knowledge().held(&acme(), kept.id, embedder).await.expect("read").expect("there");
+        let held = store.knowledge().held_document(&acme(), kept.id, embedder).await.expect("read").expect("there");
         held.passages.into_iter().map(|(_, vector)| vector).collect::<Vec<_>>()
     };
     assert_eq!(held("old").await, [Some(vec![1.0, 0.5]), Some(vec![0.25, 0.0])]);
@@ -176,7 +176,7 @@ pub async fn one_tenant_never_sees_anothers_knowledge(store: Arc<dyn Store>) {
     let knowledge = store.knowledge();
     assert_eq!(knowledge.document(&other, kept.id).await.expect("read"), None);
     assert_eq!(knowledge.original(&other, kept.id).await.expect("read"), None);
-    assert_eq!(knowledge.held(&other, kept.id, "e").await.expect("read"), None);
+    assert_eq!(knowledge.held_document(&other, kept.id, "e").await.expect("read"), None);
     assert_eq!(knowledge.passages_by_number(&other, &[(kept.id, 1)]).await.expect("read"), []);
     assert_eq!(knowledge.documents(&other, PageRequest::first(9)).await.expect("read").items, []);
     assert!(!knowledge.remove(&other, kept.id).await.expect("answered"));

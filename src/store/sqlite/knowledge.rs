@@ -325,7 +325,12 @@ impl Knowledge for Sqlite {
         self.read(move |db| passages(db, tenant.tenant().as_str(), id, page))
     }
 
-    fn held(&self, tenant: &TenantScope, id: DocumentId, embedder: &str) -> StoreFuture<'_, Option<HeldDocument>> {
+    fn held_document(
+        &self,
+        tenant: &TenantScope,
+        id: DocumentId,
+        embedder: &str,
+    ) -> StoreFuture<'_, Option<HeldDocument>> {
         let (tenant, embedder) = (tenant.clone(), embedder.to_owned());
         self.read(move |db| held(db, tenant.tenant().as_str(), id, &embedder))
     }
