@@ -40,8 +40,29 @@ pub(super) fn parse(args: &ParseArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Lets go of what whoever started us had open and did not close for us: only standard input, output and errors stay.
+#[cfg(unix)]
+#[allow(
+    unsafe_code,
+    reason = "this process has just begun, with one thread, and owns no descriptor but its first three"
+)]
+fn close_others() {
+    let listed: Vec<i32> = match std::fs::read_dir("/dev/fd") {
+        Ok(entries) => entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect(),
+        Err(_) => (3..1_024).collect(),
+    };
+    for descriptor in listed.into_iter().filter(|descriptor| *descriptor > 2) {
+        // SAFETY: nothing here holds it; the list itself was closed above, and closing a number twice does nothing.
+        unsafe { rustix::io::close(descriptor) };
+    }
+}
+
+#[cfg(not(unix))]
+fn close_others() {}
+
 /// What is asked for here can never be had again.
 fn limit() -> anyhow::Result<()> {
+    close_others();
     let limits = [
         (Resource::Cpu, SECONDS_MAX),
         // Standard input, output and errors; no other file can be opened.

@@ -217,6 +217,7 @@ impl Memory {
     ) -> Result<Vec<Document>, KnowledgeError> {
         let bounds = self.settings.knowledge.bounds;
         let kept = self.parts.store.knowledge().keep(tenant, documents, bounds).await?;
+        self.recall.follow_knowledge(tenant);
         self.parts.meters.documents.many(kept.len() as u64);
         Ok(kept)
     }

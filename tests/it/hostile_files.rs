@@ -76,7 +76,11 @@ fn archives(files: &mut Files) {
     }
     let link = Part { mode: 0o120_777, ..Part::new("word/link", "/etc/passwd") };
     put(files, "link.docx", zip(&[plain.clone(), link]));
-    put(files, "nested.zip", zip(&[Part::new("inner.docx", &good), Part::new("more.zip", zip(&[plain.clone()]))]));
+    put(
+        files,
+        "nested.zip",
+        zip(&[Part::new("inner.docx", &good), Part::new("more.zip", zip(std::slice::from_ref(&plain)))]),
+    );
     let many: Vec<Part> = (0..21_000).map(|n| Part { packed: Vec::new(), ..beside(&format!("word/{n}")) }).collect();
     put(files, "many.docx", zip(&many));
     let twice: Vec<Part> = vec![plain.clone(); 2_000];

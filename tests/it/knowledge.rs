@@ -1,14 +1,19 @@
 //! Tenant knowledge through the doors: files come in, questions find them, answers cite them.
 
 use axum::body::Body;
+use recalld::period::Period;
 use serde_json::{Value, json};
 
 use crate::documents::{Letters, docx, pdf, pptx, xlsx};
 use crate::house::{Answer, House, SESSION, encoded, eventually};
 
-/// A house that can read files.
+/// A house that can read files, and takes its time to recall: a busy machine must not cost citations.
 fn house() -> House {
-    House::plan().setting(|settings| settings.knowledge_parser = env!("CARGO_BIN_EXE_recalld").into()).open()
+    let plan = House::plan().setting(|settings| {
+        settings.knowledge_parser = env!("CARGO_BIN_EXE_recalld").into();
+        settings.recall_timeout = Period::seconds(20);
+    });
+    plan.open()
 }
 
 async fn upload(house: &House, name: &str, bytes: impl Into<Vec<u8>>) -> Answer {
@@ -42,8 +47,11 @@ fn asked_last(house: &House) -> String {
     message["content"].as_str().expect("text").to_owned()
 }
 
-/// One document of each kind, a question about it, what it must be found by, and where.
-fn each_kind() -> Vec<(&'static str, Vec<u8>, &'static str, &'static str, &'static str, &'static str)> {
+/// A document's name and bytes, a question about it, what the answer must have, its kind, and the place that is cited.
+type Case = (&'static str, Vec<u8>, &'static str, &'static str, &'static str, &'static str);
+
+/// One document of each kind.
+fn each_kind() -> Vec<Case> {
     let html = "<html><head><title>Bike shop</title></head><body><h1>Repairs</h1><p>We repair a flat bicycle tyre \
                 for eighteen euros.</p><script>var lure = 'flat bicycle tyre';</script></body></html>";
     let json =

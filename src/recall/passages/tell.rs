@@ -28,6 +28,13 @@ impl Recall {
         self.passages.find(tenant, &sought).await
     }
 
+    /// Reads what was just added to a tenant's knowledge, so that the next question need not.
+    pub fn follow_knowledge(&self, tenant: &TenantScope) {
+        let (desk, tenant) = (Arc::clone(&self.passages), tenant.clone());
+        // What fails here is tried again by the next question, which reports it.
+        tokio::spawn(async move { desk.shelf(&tenant).await.map(drop) });
+    }
+
     /// What the tenant knows about a question. Where only what was said in a time is asked for, nothing: documents were not said.
     pub(in crate::recall) async fn passages(
         &self,

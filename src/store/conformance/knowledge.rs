@@ -126,7 +126,7 @@ pub async fn documents_and_passages_are_listed_in_pages(store: Arc<dyn Store>) {
 }
 
 /// Whoever holds knowledge in memory learns of every change by the version, and of what changed by the marks.
-pub async fn every_change_is_a_new_version(store: Arc<dyn Store>) {
+pub async fn every_change_of_knowledge_is_told(store: Arc<dyn Store>) {
     assert_eq!(version(&store, &acme()).await, 0);
     let a = keep_one(&store, &acme(), document("a", &["one"])).await;
     let first = store.knowledge().outline(&acme()).await.expect("an outline");

@@ -128,7 +128,7 @@ macro_rules! conformance {
             knowledge::the_same_file_again_changes_nothing,
             knowledge::all_are_kept_or_none,
             knowledge::documents_and_passages_are_listed_in_pages,
-            knowledge::every_change_is_a_new_version,
+            knowledge::every_change_of_knowledge_is_told,
             knowledge::vectors_belong_to_their_embedder,
             knowledge::one_tenant_never_sees_anothers_knowledge,
             knowledge::an_erased_tenant_knows_nothing,
