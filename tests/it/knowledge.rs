@@ -1,11 +1,14 @@
 //! Tenant knowledge through the doors: files come in, questions find them, answers cite them.
 
+use std::process::Stdio;
+
 use axum::body::Body;
 use recalld::period::Period;
 use serde_json::{Value, json};
 
 use crate::documents::{Letters, docx, pdf, pptx, xlsx};
 use crate::house::{Answer, House, SESSION, encoded, eventually};
+use crate::process::recalld;
 
 /// A house that can read files, and takes its time to recall: a busy machine must not cost citations.
 fn house() -> House {
@@ -375,4 +378,28 @@ async fn passages_are_listed_and_stay() {
     assert_eq!(headings, (1..=9).map(|n| format!("Part {n}")).collect::<Vec<_>>());
     assert_eq!(passages[8]["chunk_id"], format!("{id}.1.9"));
     assert_eq!(best(&house, "What is about number 7?").await["chunk_id"], format!("{id}.1.7"));
+}
+
+/// `recalld knowledge`, without a server: files come in, one that is refused keeps no other out, and questions find them.
+#[test]
+fn the_command_line_adds_searches_and_removes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("ferry.txt"), "The ferry to Texel leaves every hour.").expect("written");
+    std::fs::write(folder.path().join("bad.png"), b"\x89PNG\r\n\x1a\n").expect("written");
+    let run = |arguments: &[&str]| {
+        let all: Vec<&str> = [&["--data", "r.db", "--tenant", "acme", "--json", "knowledge"], arguments].concat();
+        let mut command = recalld(folder.path(), &all, &[("RECALLD_UPSTREAM", "builtin")]);
+        let output = command.stdout(Stdio::piped()).output().expect("it runs");
+        let said = serde_json::from_slice::<Value>(&output.stdout);
+        (output.status.code(), said.unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr))))
+    };
+    let (code, added) = run(&["add", "ferry.txt", "bad.png"]);
+    assert_eq!((code, added["documents"][0]["name"].as_str()), (Some(1), Some("ferry.txt")), "{added}");
+    assert_eq!(added["refused"][0]["name"], "bad.png", "{added}");
+    let (_, found) = run(&["search", "When does the ferry leave?"]);
+    assert_eq!(found["passages"][0]["source"], "ferry.txt", "{found}");
+    let id = added["documents"][0]["id"].as_str().expect("an id");
+    assert_eq!(run(&["show", id, "--passages"]).1["passages"][0]["text"], "The ferry to Texel leaves every hour.");
+    assert_eq!(run(&["remove", id]).0, Some(0));
+    assert_eq!(run(&["list"]).1["documents"], json!([]));
 }

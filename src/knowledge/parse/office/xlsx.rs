@@ -25,12 +25,13 @@ pub(super) fn parse(archive: &mut Archive<'_>) -> Result<Vec<Block>, ParseError>
         let path = target.strip_prefix('/').map_or_else(|| format!("xl/{target}"), str::to_owned);
         let rows = rows(&part(archive, &path)?, &Known { strings: &strings, dates: &dates }, rows_left)?;
         rows_left -= rows.len();
-        blocks.push(Block::heading(1, &name).at(&format!("sheet {name}")));
-        blocks.extend(csv::blocks(&rows, &format!("sheet {name}")));
+        // The name of an empty sheet says nothing.
+        if !rows.is_empty() {
+            blocks.push(Block::heading(1, &name).at(&format!("sheet {name}")));
+            blocks.extend(csv::blocks(&rows, &format!("sheet {name}")));
+        }
     }
-    // Names of sheets alone say nothing.
-    let any = blocks.iter().any(|block| block.level.is_none());
-    Ok(if any { blocks } else { Vec::new() })
+    Ok(blocks)
 }
 
 /// What cells refer to.
