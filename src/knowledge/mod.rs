@@ -160,7 +160,7 @@ mod tests {
         let check = |name: &str, expected: Option<&str>| assert_eq!(clean_name(name).as_deref(), expected, "{name}");
         check("prices.csv", Some("prices.csv"));
         check("../../etc/passwd", Some("passwd"));
-        check("C:\\docs\\a b\u{7}.txt", Some("a b .txt".replace(" .", " .").as_str()));
+        check("C:\\docs\\a b\u{7}.txt", Some("a b .txt"));
         check("..", None);
         check("a/..", None);
         check(" \n", None);
