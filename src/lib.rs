@@ -54,7 +54,7 @@
 //! | spine | [`worker`], [`turn`], [`digest`], [`lifecycle`], [`review`] |
 //! | desk | [`memory`], [`recall`], [`courier`] |
 //! | store | [`store`] |
-//! | rooms | [`takeout`], [`fact`], [`episode`], [`topic`], [`session`], [`tenant`], [`webhook`] |
+//! | rooms | [`takeout`], [`knowledge`], [`fact`], [`episode`], [`topic`], [`session`], [`tenant`], [`webhook`] |
 //! | model | [`model`] |
 //! | ground | [`message`], [`scope`], [`job`], [`clock`], [`id`], [`tokens`], [`language`], [`period`], [`meter`], [`mode`], [`spelling`], [`quick`] |
 
@@ -69,6 +69,7 @@ pub mod episode;
 pub mod fact;
 pub mod id;
 pub mod job;
+pub mod knowledge;
 pub mod language;
 pub mod lifecycle;
 pub mod memory;
