@@ -53,7 +53,7 @@
 //! | spine | [`worker`], [`turn`], [`digest`], [`lifecycle`], [`review`] |
 //! | desk | [`memory`], [`recall`] |
 //! | store | [`store`] |
-//! | rooms | [`takeout`], [`fact`], [`episode`], [`topic`], [`session`], [`tenant`] |
+//! | rooms | [`takeout`], [`fact`], [`live`], [`episode`], [`topic`], [`session`], [`tenant`] |
 //! | model | [`model`] |
 //! | ground | [`message`], [`scope`], [`job`], [`clock`], [`id`], [`tokens`], [`language`], [`period`], [`meter`], [`mode`], [`spelling`] |
 
@@ -69,6 +69,7 @@ pub mod id;
 pub mod job;
 pub mod language;
 pub mod lifecycle;
+pub mod live;
 pub mod memory;
 pub mod message;
 pub mod meter;

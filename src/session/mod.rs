@@ -11,6 +11,7 @@
 //! **Invariant:** this room never touches the store. It is handed turns and hands back decisions.
 
 mod align;
+mod end;
 mod exchange;
 mod fingerprint;
 mod fit;
@@ -23,6 +24,7 @@ mod unwrap;
 mod window;
 
 pub use align::{Alignment, ClientIds, Held, HistoryMode, Outline, Step, align};
+pub use end::{EndReason, EndedMessage, EndedSummary, SessionEnd};
 pub use exchange::{Asked, Exchange, chained};
 pub use fingerprint::Fingerprint;
 pub use fit::{DoesNotFit, Fitted, fit};

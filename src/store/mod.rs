@@ -14,6 +14,7 @@ mod episode;
 mod facts;
 mod job;
 mod ledger;
+pub mod live;
 mod page;
 mod recall;
 pub mod sqlite;
