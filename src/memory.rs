@@ -9,8 +9,13 @@ mod tenants;
 pub use tenants::{Roll, Shown, TenantDesk};
 
 mod clarifications;
+mod live;
 
 pub use clarifications::{ClarificationDesk, ClarificationSettings, HeldClarification};
+pub(crate) use live::words;
+pub use live::{
+    ChannelTally, LIVE_BYTES_MAX, LiveDesk, PassagesFuture, SessionEnded, Tallies, TenantKnowledge, TenantPassage,
+};
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -23,6 +28,7 @@ use tracing::{error, warn};
 use crate::clock::Clock;
 use crate::episode::EpisodeSettings;
 use crate::id::{Ids, SessionId};
+use crate::live::LiveSettings;
 use crate::meter::Meters;
 use crate::mode::Mode;
 use crate::model::ChatModel;
@@ -109,6 +115,10 @@ pub struct MemorySettings {
     pub limits: Limits,
     /// How long keys are believed while the store does not answer.
     pub auth_cache_max: Duration,
+    /// How live sessions behave.
+    pub live: LiveSettings,
+    /// Most bytes of all live sessions together.
+    pub live_bytes_max: usize,
 }
 
 /// When, and how often, a memory model is asked.
@@ -171,6 +181,8 @@ impl Default for MemorySettings {
             model: None,
             limits: Limits::default(),
             auth_cache_max: Duration::from_secs(15 * 60),
+            live: LiveSettings::default(),
+            live_bytes_max: LIVE_BYTES_MAX,
         }
     }
 }
@@ -189,6 +201,8 @@ pub struct Memory {
     pub(crate) topics: Arc<TopicDesk>,
     /// Questions that wait for a choice. Nothing of it is ever written.
     pub(crate) clarifications: Arc<ClarificationDesk>,
+    /// Conversations of visitors. Nothing of it is ever written.
+    pub(crate) live: Arc<LiveDesk>,
     /// A place for each turn under way; closing waits until all are free.
     pub(crate) running: Arc<Semaphore>,
     /// Whether the memory model is left alone for a while.
@@ -225,6 +239,7 @@ impl Memory {
         let recall = Arc::new(Recall::new(recall_parts(&parts), settings.recall.clone()));
         let topics = Arc::new(TopicDesk::new(Arc::clone(&parts.store), Arc::clone(&parts.embedder)));
         let clarifications = Arc::new(ClarificationDesk::new(settings.clarifications, Arc::clone(&parts.clock)));
+        let live = Arc::new(LiveDesk::new(Arc::clone(&parts.clock), settings.live_bytes_max));
         let (settings, templates) = (Arc::new(settings), Arc::new(parts.templates.clone()));
         let tenants = Arc::new(TenantDesk::new(&parts, &settings, &templates));
         Self {
@@ -235,6 +250,7 @@ impl Memory {
             recall,
             topics,
             clarifications,
+            live,
             running,
             resting: Arc::default(),
             locks: Arc::default(),
@@ -323,6 +339,7 @@ impl Memory {
             let left = self.running_turns();
             warn!(turns = left, "{left} turns are still under way and will be marked failed at the next start");
         }
+        self.end_all_live().await;
         self.parts.store.close().await
     }
 

@@ -111,6 +111,10 @@ pub struct Meters {
     pub sessions_expired: Counter,
     /// Turns removed by age.
     pub turns_expired: Counter,
+    /// Live sessions that ended.
+    pub live_ended: Counter,
+    /// Visitors that were turned away because there were too many.
+    pub live_refused: Counter,
     /// Leaps of the wall clock that paused expiry.
     pub clock_leaps: Counter,
     /// Conversations' requests under `/v1`.

@@ -35,6 +35,8 @@ const BLOCKS_EVERY: Duration = Duration::from_secs(10);
 const TOPICS_EVERY: Duration = Duration::from_secs(1);
 /// How often words are looked for that are yet to be understood.
 const FACTS_EVERY: Duration = Duration::from_secs(1);
+/// How often live sessions are looked for whose time is over.
+const VISITS_EVERY: Duration = Duration::from_secs(1);
 /// How soon a failed cleanup is tried again, at most.
 const CLEANUP_RETRY: Duration = Duration::from_secs(300);
 
@@ -56,8 +58,9 @@ impl Worker {
         let jobs = tokio::spawn(run_jobs(memory.clone(), stopped.clone()));
         let topics = tokio::spawn(until(stopped.clone(), tend_topics(memory.clone())));
         let facts = tokio::spawn(until(stopped.clone(), learn_facts(memory.clone())));
+        let visits = tokio::spawn(until(stopped.clone(), sweep_visits(memory.clone())));
         let cleaning = tokio::spawn(until(stopped, clean_up(memory, clock, cleanup_every)));
-        Self { stop, tasks: vec![cleaning, tools, rows, jobs, blocks, topics, episodes, facts] }
+        Self { stop, tasks: vec![cleaning, tools, rows, jobs, blocks, topics, episodes, facts, visits] }
     }
 
     /// Starts writing what waits in this store.
@@ -156,6 +159,32 @@ async fn tend_topics(memory: Memory) {
                 tokio::time::sleep(ROWS_RETRY).await;
             }
         }
+    }
+}
+
+/// Ends the sessions of visitors whose time is over, whether anybody comes or not. What older versions kept of visitors in
+/// the data file goes first.
+async fn sweep_visits(memory: Memory) {
+    loop {
+        match memory.forget_visits().await {
+            Ok(0) => break,
+            Ok(_) => {}
+            Err(error) => {
+                warn!(error = %error, "What older versions kept of visitors cannot be removed yet: {error}");
+                tokio::time::sleep(ROWS_RETRY).await;
+            }
+        }
+        end_visits(&memory).await;
+    }
+    loop {
+        tokio::time::sleep(VISITS_EVERY).await;
+        end_visits(&memory).await;
+    }
+}
+
+async fn end_visits(memory: &Memory) {
+    if let Err(error) = memory.sweep_live().await {
+        warn!(error = %error, "Live sessions whose time is over cannot be ended yet: {error}");
     }
 }
 

@@ -138,7 +138,7 @@ fn memory_lines(meters: &MemoryMeters) -> String {
     text
 }
 
-fn counters(meters: &Meters) -> [(&'static str, &'static str, u64); 29] {
+fn counters(meters: &Meters) -> [(&'static str, &'static str, u64); 31] {
     [
         ("requests", "Requests of every kind.", meters.requests.get()),
         ("turns_stored", "Turns whose ending reached the disk.", meters.turns_stored.get()),
@@ -162,6 +162,8 @@ fn counters(meters: &Meters) -> [(&'static str, &'static str, u64); 29] {
         ("cleanup_failures", "Cleanups that failed.", meters.cleanup_failures.get()),
         ("sessions_expired", "Sessions removed by age.", meters.sessions_expired.get()),
         ("turns_expired", "Turns removed by age.", meters.turns_expired.get()),
+        ("live_sessions_ended", "Live sessions that ended.", meters.live_ended.get()),
+        ("live_sessions_refused", "Visitors turned away because there were too many.", meters.live_refused.get()),
         ("clock_leaps", "Cleanups put off because the wall clock leapt.", meters.clock_leaps.get()),
         ("chat_requests", "Requests of conversations under /v1.", meters.chat_requests.get()),
         ("without_session", "Those that named no session.", meters.without_session.get()),

@@ -40,6 +40,20 @@ use crate::session::{
 /// Most messages that `session_max_messages` may allow.
 pub const MESSAGES_MAX: usize = 1_000;
 
+/// Most hours that a session may wait for its visitor: as long as any lives.
+pub const HOURS_MAX: usize = AGE_MAX.as_secs() as usize / 3600;
+
+/// Bytes of a megabyte, as settings count them.
+pub const MEGABYTE: f64 = 1_000_000.0;
+
+/// Whether a session may take so many megabytes. With less there would be no room for what is told of it.
+pub fn check_megabytes(megabytes: f64) -> Result<(), String> {
+    match (0.1..=1_000.0).contains(&megabytes) {
+        true => Ok(()),
+        false => Err(format!("is {megabytes}, it must be from 0.1 to 1000")),
+    }
+}
+
 /// How live sessions behave.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LiveSettings {

@@ -14,7 +14,7 @@ use crate::model::summarise::{Told, told_by};
 use crate::session::TurnStatus;
 
 /// Turns of which nothing is left but where they stood.
-const STUBS_MAX: usize = 500;
+const STUBS_MAX: usize = 250;
 /// How long a turn may wait for its answer before it is told of without one.
 const PENDING_MAX: SignedDuration = SignedDuration::from_mins(10);
 
@@ -180,6 +180,11 @@ pub struct PastToTell {
 }
 
 impl Leaving {
+    /// Whether no turn goes.
+    pub fn is_nothing(&self) -> bool {
+        self.until == 0
+    }
+
     /// Puts what was told of its hours in their place. The hours that lie too far back come with it, if there are any: they
     /// are to be told as one, see [`Retold::with_past`].
     pub fn told(self, texts: Vec<String>, hours_kept: Duration) -> (Retold, Option<PastToTell>) {

@@ -33,6 +33,7 @@ mod stance;
 mod text;
 mod told;
 mod topics;
+mod visit;
 mod vectors;
 mod weights;
 

@@ -30,7 +30,7 @@ pub use facts::{
     QUOTES_LAST, STATEMENTS_MAX, Understood, Undo, Undone, Unread, WhichFacts,
 };
 pub use job::{Claim, Effect, Finished, JobCounts, Jobs};
-pub use ledger::{DaySpent, Ledger, UNUSED_ANSWERS_MAX, UnusedAnswer};
+pub use ledger::{DaySpent, Ledger, UNUSED_ANSWERS_MAX, UnusedAnswer, day_of};
 pub use page::{Page, PageRequest};
 pub use recall::{
     ChangeMark, Changes, DerivedRow, DueTurn, RecallCursor, RecallEntry, RecallKept, RecallPage, Stamp,
@@ -204,6 +204,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// Marks turns that a former process left pending as failed. Answers how many.
     fn fail_abandoned(&self) -> StoreFuture<'_, u64>;
+
+    /// Removes sessions of visitors, which older versions kept here, a few at a time. Answers how many went.
+    fn forget_visits(&self) -> StoreFuture<'_, u64>;
 
     /// Whether the store answers.
     fn ping(&self) -> StoreFuture<'_, ()>;

@@ -570,6 +570,10 @@ impl<S: Store> Store for Waiting<S> {
         self.inner.fail_abandoned()
     }
 
+    fn forget_visits(&self) -> StoreFuture<'_, u64> {
+        self.inner.forget_visits()
+    }
+
     fn ping(&self) -> StoreFuture<'_, ()> {
         self.inner.ping()
     }

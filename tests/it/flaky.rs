@@ -232,6 +232,10 @@ impl Store for Flaky {
         self.or_fail(|| self.inner.fail_abandoned())
     }
 
+    fn forget_visits(&self) -> StoreFuture<'_, u64> {
+        self.or_fail(|| self.inner.forget_visits())
+    }
+
     fn ping(&self) -> StoreFuture<'_, ()> {
         self.or_fail(|| self.inner.ping())
     }

@@ -4,10 +4,8 @@ use percent_encoding::percent_decode_str;
 
 use super::invalid;
 use crate::api::error::ApiError;
+use crate::live::LiveName;
 use crate::scope::Tenant;
-
-/// Longest name of a session in a path, in characters.
-const SESSION_CHARS_MAX: usize = 128;
 
 /// What a path says about whose memory it is.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -15,7 +13,7 @@ pub(in crate::api) struct PathScope {
     /// The tenant, if it names one.
     pub(in crate::api) tenant: Option<Tenant>,
     /// A session that lives for a while, apart from everything durable.
-    pub(in crate::api) ephemeral: Option<String>,
+    pub(in crate::api) ephemeral: Option<LiveName>,
 }
 
 /// Reads a segment as it stands in the URL. It is percent-decoded here, and only once; who has it decoded
@@ -40,13 +38,9 @@ impl PathScope {
     }
 }
 
-fn session_name(text: &str) -> Result<String, ApiError> {
-    let plain = |c: char| c.is_alphanumeric() || "_+-.@".contains(c);
-    let fits = !text.is_empty() && text.chars().all(plain) && text.chars().count() <= SESSION_CHARS_MAX;
-    fits.then(|| text.to_owned()).ok_or_else(|| {
-        let detail = format!(
-            "the session in the path (after the colon) must be 1 to {SESSION_CHARS_MAX} letters, digits or any of _ + - . @"
-        );
+fn session_name(text: &str) -> Result<LiveName, ApiError> {
+    LiveName::parse(text).map_err(|error| {
+        let detail = format!("the session in the path (after the colon) {error}");
         ApiError::bad_request("invalid_session_id", "Invalid session in path", detail)
     })
 }
@@ -59,7 +53,7 @@ mod tests {
     fn check(segment: &str, tenant: &str, session: Option<&str>) {
         let found = path_scope(segment).expect(segment);
         assert_eq!(
-            (found.tenant.as_ref().map(Tenant::as_str), found.ephemeral.as_deref()),
+            (found.tenant.as_ref().map(Tenant::as_str), found.ephemeral.as_ref().map(LiveName::as_str)),
             (Some(tenant), session),
             "{segment}"
         );

@@ -222,6 +222,9 @@ impl Archive for Sqlite {
     }
 }
 
+/// Sessions of visitors that are removed in one transaction.
+const VISITS_BATCH: usize = 100;
+
 /// From how many turns on a session is due. An ephemeral one counts messages, and a turn is two of them.
 fn due(settings: &EpisodeSettings) -> Due {
     Due {
@@ -474,6 +477,24 @@ impl Store for Sqlite {
                     return Ok(total);
                 }
             }
+        })
+    }
+
+    fn forget_visits(&self) -> StoreFuture<'_, u64> {
+        let (notes, clock) = (self.writer.notes(), Arc::clone(&self.clock));
+        Box::pin(async move {
+            // Looked for beside the writer: nearly always there are none.
+            let visits = self.readers.read(|db| session::visits(db, VISITS_BATCH)).await?;
+            let gone = visits.len() as u64;
+            let forget = move |db: &Connection| {
+                visits.iter().try_for_each(|(scope, id)| session::delete(db, scope, *id, clock.now()).map(drop))?;
+                notes.erased(true);
+                Ok(())
+            };
+            if gone > 0 {
+                self.write(forget).await?;
+            }
+            Ok(gone)
         })
     }
 

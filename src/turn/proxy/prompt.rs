@@ -101,9 +101,14 @@ pub(super) struct Lacking<'a> {
 
 /// Decides what of the window the model lacks. A client that keeps its own history and sent all of it lacks nothing.
 /// What the client sent is not counted against the limit, but for its question: it knows its model better than we do.
-pub(super) fn lacking<'a>(asked: &Asked, turns: &'a [Turn], settings: &MemorySettings) -> Lacking<'a> {
+pub(super) fn lacking<'a>(
+    asked: &Asked,
+    turns: &'a [Turn],
+    settings: &MemorySettings,
+    messages_max: usize,
+) -> Lacking<'a> {
     let sent = sent(asked);
-    let recent = window(turns, settings.context_messages);
+    let recent = window(turns, messages_max);
     let missing = recent.into_iter().filter(|message| !sent.contains(&Fingerprint::of(message))).collect();
     let limit = settings.model_tokens_max.saturating_sub(settings.answer_tokens);
     let question = [asked.open.first().map_or("", |message| message.text.as_str())];

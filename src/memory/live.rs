@@ -1,0 +1,206 @@
+//! The desk of live sessions: who is here for a while, what their tenant knows, and who is told when they have gone.
+//!
+//! Reading order: [`LiveDesk`], letting a visitor in and making room for what they say, then `tell` (what is old is told in
+//! brief, beside the requests), `ends` (sessions that are over, each told once) and `tally` (how many, how long, which way).
+
+mod ends;
+mod tally;
+mod tell;
+
+pub use ends::SessionEnded;
+pub use tally::{ChannelTally, Tallies};
+
+use std::collections::HashSet;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use super::Memory;
+use crate::clock::{Clock, Reading};
+use crate::live::{LiveKey, LiveSettings, leaves};
+use crate::message::Message;
+use crate::model::summarise::Extractive;
+use crate::scope::Tenant;
+use crate::session::{SessionSeed, TurnDraft};
+use crate::store::live::{Changed, Done, InMemory, Live, LiveChange, LiveError, LiveRules, Look, Seen};
+
+/// Bytes of all live sessions together, unless the settings say otherwise.
+pub const LIVE_BYTES_MAX: usize = 1_000_000_000;
+
+/// What a turn takes beside its words, rounded up.
+const TURN_BYTES: usize = 1_024;
+/// How often room is made before what is said counts as too large.
+const SQUEEZES_MAX: usize = 16;
+
+/// What a tenant knows about a question: passages of what it was given to know.
+pub trait TenantKnowledge: Send + Sync + 'static {
+    /// The passages, best first. Late or failing knowledge costs itself, never the answer.
+    fn passages<'a>(&'a self, tenant: &'a Tenant, question: &'a str) -> PassagesFuture<'a>;
+}
+
+/// What [`TenantKnowledge::passages`] answers with.
+pub type PassagesFuture<'a> = Pin<Box<dyn Future<Output = Vec<TenantPassage>> + Send + 'a>>;
+
+/// A passage of what a tenant knows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TenantPassage {
+    /// Where it is from.
+    pub source: String,
+    /// What it says.
+    pub text: String,
+}
+
+/// A tenant that was given nothing to know.
+struct KnowsNothing;
+
+impl TenantKnowledge for KnowsNothing {
+    fn passages<'a>(&'a self, _: &'a Tenant, _: &'a str) -> PassagesFuture<'a> {
+        Box::pin(std::future::ready(Vec::new()))
+    }
+}
+
+/// Where live sessions are kept, and what belongs to them.
+pub struct LiveDesk {
+    pub(crate) store: Arc<dyn Live>,
+    clock: Arc<dyn Clock>,
+    knowledge: RwLock<Arc<dyn TenantKnowledge>>,
+    hooks: RwLock<Vec<Arc<dyn SessionEnded>>>,
+    /// Sessions of which something is being told in brief.
+    telling: Mutex<HashSet<LiveKey>>,
+    tallies: Mutex<Tallies>,
+}
+
+impl LiveDesk {
+    pub(super) fn new(clock: Arc<dyn Clock>, bytes_max: usize) -> Self {
+        Self {
+            store: Arc::new(InMemory::new(bytes_max)),
+            clock,
+            knowledge: RwLock::new(Arc::new(KnowsNothing)),
+            hooks: RwLock::default(),
+            telling: Mutex::default(),
+            tallies: Mutex::default(),
+        }
+    }
+
+    /// Both clocks; no two looks show the same time of day.
+    pub(crate) fn now(&self) -> Reading {
+        Reading { wall: self.clock.now(), steady: self.clock.reading().steady }
+    }
+
+    /// Sets what tenants know. It is read beside the session, and comes after it.
+    pub fn set_knowledge(&self, knowledge: Arc<dyn TenantKnowledge>) {
+        *self.knowledge.write().unwrap_or_else(PoisonError::into_inner) = knowledge;
+    }
+
+    pub(crate) fn knowledge(&self) -> Arc<dyn TenantKnowledge> {
+        Arc::clone(&self.knowledge.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// How many sessions came, and how they went, since the start.
+    pub fn tallies(&self) -> Tallies {
+        self.tallied().clone()
+    }
+
+    fn tallied(&self) -> std::sync::MutexGuard<'_, Tallies> {
+        self.tallies.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts a question by how it was read.
+    pub(crate) fn asked(&self, seen: &Seen, intent: &'static str) {
+        self.tallied().asked(seen, intent);
+    }
+
+    /// Looks a session up.
+    pub async fn look(&self, key: &LiveKey, look: Look) -> Result<Option<Seen>, LiveError> {
+        self.store.look(key, look, self.now()).await
+    }
+}
+
+impl LiveSettings {
+    /// What the store has to know of them.
+    pub(crate) fn rules(&self) -> LiveRules {
+        LiveRules { ttl: self.ttl, sessions_max: self.sessions_max, bytes_max: self.bytes_max }
+    }
+}
+
+impl Memory {
+    /// The desk of live sessions.
+    pub fn live(&self) -> &LiveDesk {
+        &self.live
+    }
+
+    /// Lets a visitor in: their session is there, with room for what they are about to say.
+    pub(crate) async fn let_in(&self, key: &LiveKey, seed: SessionSeed, bytes: usize) -> Result<Seen, LiveError> {
+        let rules = self.settings.live.rules();
+        let bytes = bytes + TURN_BYTES;
+        if bytes > rules.bytes_max {
+            return Err(LiveError::TooLarge { bytes, bytes_max: rules.bytes_max });
+        }
+        let now = self.live.now();
+        let seen = self.live.store.begin(key, seed, rules, now).await?;
+        if seen.session.created_at == now.wall {
+            self.live.tallied().began(&seen);
+        }
+        self.make_room(seen, bytes, 2).await
+    }
+
+    /// Changes a session, and sees to it that it stays within its bounds.
+    pub(crate) async fn change_live(&self, key: &LiveKey, change: LiveChange) -> Result<Changed, LiveError> {
+        let (rules, now) = (self.settings.live.rules(), self.live.now());
+        let changed = self.live.store.change(key, change, rules, now).await?;
+        let Changed { seen, done } = changed.ok_or_else(|| LiveError::Gone(key.clone()))?;
+        let seen = self.make_room(seen, 0, 0).await?;
+        self.tell_soon(&seen);
+        Ok(Changed { seen, done })
+    }
+
+    /// Adds turns that others completed.
+    pub(crate) async fn add_live(
+        &self,
+        key: &LiveKey,
+        seed: SessionSeed,
+        drafts: Vec<TurnDraft>,
+    ) -> Result<Changed, LiveError> {
+        let bytes = drafts.iter().map(|draft| words(&draft.messages) + TURN_BYTES).sum();
+        self.let_in(key, seed, bytes).await?;
+        self.change_live(key, LiveChange::Add(drafts)).await
+    }
+
+    /// Makes room for so many bytes and messages: the oldest are told in brief, here and now, by the built-in summariser.
+    async fn make_room(&self, mut seen: Seen, bytes: usize, messages: usize) -> Result<Seen, LiveError> {
+        let LiveSettings { bytes_max, messages_max, summarize_after, .. } = self.settings.live;
+        for _ in 0..SQUEEZES_MAX {
+            let held = seen.session.messages_held();
+            let over = (held + messages).saturating_sub(messages_max);
+            if over == 0 && seen.session.bytes() + bytes <= bytes_max {
+                return Ok(seen);
+            }
+            let going = over.max(leaves(held, summarize_after)).max(held.div_ceil(2));
+            let leaving = seen.session.leaving(going, self.live.now().wall);
+            if leaving.is_nothing() {
+                break;
+            }
+            let retold = self.retell(leaving, &seen.key, &Extractive).await;
+            let (change, rules) = (LiveChange::Retell(Box::new(retold)), self.settings.live.rules());
+            let changed = self.live.store.change(&seen.key, change, rules, self.live.now()).await?;
+            seen = changed.ok_or_else(|| LiveError::Gone(seen.key.clone()))?.seen;
+        }
+        // Answers that are under way stay; what they bring is fitted when they end.
+        Ok(seen)
+    }
+}
+
+impl Changed {
+    /// Which try has begun.
+    pub(crate) fn attempt(&self) -> u32 {
+        match self.done {
+            Done::Attempt(attempt) => attempt,
+            Done::Yes | Done::Outdated => 0,
+        }
+    }
+}
+
+/// Bytes of what messages say.
+pub(crate) fn words(messages: &[Message]) -> usize {
+    let raw = |message: &Message| message.raw.as_ref().map_or(0, |raw| raw.to_string().len());
+    messages.iter().map(|message| message.text.len() + raw(message)).sum()
+}
