@@ -331,6 +331,11 @@ impl From<ReviewError> for ApiError {
             ReviewError::NobodyReads => {
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", "Server is stopping", "ask again in a moment")
             }
+            ReviewError::Live(live) => live.into(),
+            ReviewError::Busy(_) => Self::new(StatusCode::CONFLICT, "session_busy", "Session busy", detail),
+            ReviewError::NoVisits(_) => {
+                Self::new(StatusCode::NOT_FOUND, "session_memory_off", "No ephemeral sessions", detail)
+            }
             ReviewError::OverLimit(over) => over.into(),
             ReviewError::Store(store) => store.into(),
         }

@@ -29,6 +29,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
+use crate::episode::Level;
 use crate::id::TurnId;
 use crate::message::{Message, Role};
 use crate::period::Ttl;
@@ -113,6 +114,8 @@ pub struct LiveSession {
 /// What is told of a part of the conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
+    /// How much of it this tells: an hour, or what lies further back.
+    pub level: Level,
     /// When the first of it was said.
     pub from: Timestamp,
     /// When the last.

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::id::SessionId;
-use crate::scope::Tenant;
+use crate::scope::{Scope, Tenant};
 
 /// Longest name, in characters.
 pub const NAME_CHARS_MAX: usize = 128;
@@ -57,6 +57,11 @@ pub struct LiveKey {
 }
 
 impl LiveKey {
+    /// Whose memory it is: nobody's but its own.
+    pub fn scope(&self) -> Scope {
+        Scope::of_visit(self.tenant.clone(), self.id())
+    }
+
     /// The id that stands for it where ids are wanted.
     pub fn id(&self) -> SessionId {
         SessionId::ephemeral(self.tenant.as_str(), self.name.as_str())

@@ -9,7 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use xxhash_rust::xxh3::Xxh3;
 
 use super::{LiveSession, LiveTurn, Stub, Summary};
-use crate::episode::hour_of;
+use crate::episode::{Level, hour_of};
 use crate::model::summarise::{Told, told_by};
 use crate::session::TurnStatus;
 
@@ -192,7 +192,7 @@ impl Leaving {
         for (hour, text) in hours.into_iter().zip(texts) {
             let HourToTell { from, to, first, last, .. } = hour;
             told.retain(|other| hour_of(other.from) != hour_of(from));
-            told.push(Summary { from, to, first, last, text: text.into_boxed_str() });
+            told.push(Summary { level: Level::Hour, from, to, first, last, text: text.into_boxed_str() });
         }
         told.retain(|hour| !hour.text.is_empty());
         told.sort_by_key(|hour| hour.from);
@@ -205,8 +205,8 @@ impl Leaving {
 impl PastToTell {
     fn of(old: &[Summary], past: Option<&Summary>) -> Option<Self> {
         let (first, last) = (past.or(old.first())?, old.last()?);
-        let span =
-            Summary { from: first.from, to: last.to, first: first.first, last: last.last, text: Box::default() };
+        let (from, to, first, last) = (first.from, last.to, first.first, last.last);
+        let span = Summary { level: Level::Session, from, to, first, last, text: Box::default() };
         let said = old.iter().flat_map(|hour| told_by(&hour.text, hour.from)).collect();
         Some(Self { before: past.map(|past| past.text.to_string()), said, span })
     }

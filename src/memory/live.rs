@@ -109,6 +109,11 @@ impl LiveDesk {
         self.tallied().asked(seen, intent);
     }
 
+    /// Counts a session that came from another channel.
+    pub(crate) fn came_over(&self, seen: &Seen) {
+        self.tallied().transferred(seen);
+    }
+
     /// Looks a session up.
     pub async fn look(&self, key: &LiveKey, look: Look) -> Result<Option<Seen>, LiveError> {
         self.store.look(key, look, self.now()).await

@@ -3,13 +3,23 @@
 use jiff::tz::TimeZone;
 
 use super::render::{HEADING_TOKENS_MAX, Page, aside_line};
-use super::{Aside, Considered, Fate, Profile, Recalled};
-use crate::id::SessionId;
-use crate::live::merge;
+use super::{Aside, AsideSource, Considered, Fate, Layer, Profile, Recalled};
+use crate::id::{EpisodeId, SessionId};
+use crate::live::{Summary, merge};
 use crate::tokens;
 
 /// Headings that both kinds of lines need at most.
 const HEADINGS_MAX: usize = 3;
+
+impl Aside {
+    /// What is told of a part of a visitor's session.
+    pub(crate) fn told_in_visit(told: &Summary, session: SessionId) -> Self {
+        let Summary { level, from, to, first, last, ref text } = *told;
+        let id = EpisodeId::beginning(session, level.as_str(), first, from);
+        let source = AsideSource::Episode { id, session, level, first, last, from, to };
+        Self { source, ..Self::new(Layer::Summary, "", &**text) }
+    }
+}
 
 impl Recalled {
     /// Packs what a session tells of itself and what its tenant knows. The session's lines choose first.
@@ -46,7 +56,6 @@ impl Recalled {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recall::Layer;
 
     fn lines(layer: Layer, texts: &[&str]) -> Vec<Aside> {
         texts.iter().enumerate().map(|(n, text)| Aside::new(layer, n.to_string(), *text)).collect()

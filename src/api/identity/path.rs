@@ -4,7 +4,7 @@ use percent_encoding::percent_decode_str;
 
 use super::invalid;
 use crate::api::error::ApiError;
-use crate::live::LiveName;
+use crate::live::{LiveKey, LiveName};
 use crate::scope::Tenant;
 
 /// What a path says about whose memory it is.
@@ -26,6 +26,11 @@ pub(in crate::api) fn path_scope(segment: &str) -> Result<PathScope, ApiError> {
 }
 
 impl PathScope {
+    /// The visitor's session, if it names one.
+    pub(in crate::api) fn live(self) -> Option<LiveKey> {
+        Some(LiveKey { tenant: self.tenant?, name: self.ephemeral? })
+    }
+
     /// Reads `tenant` or `tenant:session`.
     pub(in crate::api) fn parse(text: &str) -> Result<Self, ApiError> {
         let (tenant, session) = match text.split_once(':') {
@@ -36,6 +41,12 @@ impl PathScope {
         let ephemeral = session.map(session_name).transpose()?;
         Ok(Self { tenant: Some(tenant), ephemeral })
     }
+}
+
+/// The tenant in a path about a visitor's session: `/api/v1/sessions/{tenant}:{session}…`.
+pub(in crate::api) fn visited_tenant(path: &str) -> Option<Tenant> {
+    let segment = path.strip_prefix("/api/v1/sessions/")?.split('/').next()?;
+    path_scope(segment).ok()?.live().map(|key| key.tenant)
 }
 
 fn session_name(text: &str) -> Result<LiveName, ApiError> {

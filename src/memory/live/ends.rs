@@ -7,7 +7,7 @@ use super::super::Memory;
 use super::LiveDesk;
 use crate::live::LiveKey;
 use crate::session::{EndReason, SessionEnd};
-use crate::store::live::{LiveError, Over};
+use crate::store::live::{LiveError, Over, Seen};
 
 /// Sessions that are looked at in one sweep; more wait for the next.
 const SWEPT_MAX: usize = 10_000;
@@ -59,6 +59,17 @@ impl Memory {
         let end = over.seen.session.end(key, over.reason, over.seen.last_accessed);
         self.live.tell_of(vec![over]).await;
         Ok(Some(end))
+    }
+
+    /// Takes a session out and tells nobody. `None` when there is none.
+    pub(crate) async fn take_live(&self, key: &LiveKey) -> Result<Option<Seen>, LiveError> {
+        let over = self.live.store.take(key, EndReason::Explicit, self.live.now()).await?;
+        let seen = over.map(|over| over.seen);
+        if let Some(seen) = &seen {
+            self.meters().live_ended.one();
+            self.live.tallied().ended(seen, EndReason::Explicit);
+        }
+        Ok(seen)
     }
 
     /// Ends what would be lost with this process.

@@ -98,7 +98,7 @@ impl Memory {
     }
 
     async fn ask_model(&self, key: &LiveKey, by: &dyn Summariser, talk: Talk) -> Option<String> {
-        let scope = Scope::of_visit(key.tenant.clone(), key.id());
+        let scope = key.scope();
         let now = self.parts.clock.reading().wall;
         let rests = self.resting.lock().unwrap_or_else(PoisonError::into_inner).refuses(now).is_some();
         if rests || self.is_spent(&scope, now).await {

@@ -12,12 +12,11 @@ use super::keep::Book;
 use super::prompt::{self, Laid};
 use super::run::Run;
 use crate::clarify::Chosen;
-use crate::id::{EpisodeId, SessionId, TurnId};
-use crate::episode::Level;
+use crate::id::{SessionId, TurnId};
 use crate::language::{Tongue, tongue, when};
 use crate::live::Summary;
 use crate::memory::{TenantPassage, words};
-use crate::recall::{Aside, AsideSource, Layer, Recalled};
+use crate::recall::{Aside, Layer, Recalled};
 use crate::session::{Asked, Saying, SessionSeed, Shift, Turn, read_intent};
 use crate::store::live::{LiveError, Seen};
 use crate::turn::{Health, Reminded};
@@ -97,14 +96,6 @@ impl Run {
         told.reverse();
         told.sort_by_key(|told| !asked_about(told));
         let chosen = chosen.map(|chosen| Aside::clarification("clarification", &chosen.told));
-        chosen.into_iter().chain(told.into_iter().map(|told| line(told, session))).collect()
+        chosen.into_iter().chain(told.into_iter().map(|told| Aside::told_in_visit(told, session))).collect()
     }
-}
-
-fn line(told: &Summary, session: SessionId) -> Aside {
-    let Summary { from, to, first, last, .. } = *told;
-    let level = Level::Hour;
-    let id = EpisodeId::beginning(session, level.as_str(), first, from);
-    let source = AsideSource::Episode { id, session, level, first, last, from, to };
-    Aside { source, ..Aside::new(Layer::Summary, "", &*told.text) }
 }
