@@ -17,12 +17,14 @@ pub(super) const OPEN_ROUTES: [&str; 3] = ["/healthz", "/readyz", "/openapi.json
 const ADMIN_BELOW: [&str; 3] = ["/api/v1/tenants", "/api/v1/keys", "/api/v1/jobs"];
 
 /// Routes whose right is not that of their method.
-const OTHER: [(&str, &str, Right); 4] = [
+const OTHER: [(&str, &str, Right); 5] = [
     // A question in a body is still only a question.
     ("POST", "/api/v1/recall", Right::Read),
     ("POST", "/api/v1/topics/search", Right::Read),
     ("POST", "/api/v1/cleanup", Right::Erase),
     ("GET", "/metrics", Right::Admin),
+    // It concerns a tenant as a whole.
+    ("GET", "/api/v1/analytics", Right::Admin),
 ];
 
 /// The right that a route takes.

@@ -23,6 +23,8 @@ mod identity;
 mod keys;
 mod layers;
 mod lifecycle;
+mod live;
+mod live_rest;
 mod memory_model;
 mod memory_server;
 mod openai;

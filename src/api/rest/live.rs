@@ -141,7 +141,7 @@ pub(in crate::api) async fn end(
     visitor: Visitor,
     session: AnySession,
 ) -> Result<Json<EndedView>, ApiError> {
-    let key = session.live(&visitor)?;
+    let key = app.visited(&visitor, session).await?;
     Ok(Json(app.memory.end_session(&key).await?.into()))
 }
 
@@ -155,7 +155,7 @@ pub(in crate::api) async fn transfer(
     session: AnySession,
     body: Body,
 ) -> Result<Json<SessionView>, ApiError> {
-    let key = session.live(&visitor)?;
+    let key = app.visited(&visitor, session).await?;
     let Transfer { to, channel, ttl } = app.read_json(&visitor, body).await?;
     let to = if to.contains(':') { to } else { format!("{}:{to}", key.tenant) };
     let to = PathScope::parse(&to)?.live().filter(|to| to.tenant == key.tenant).ok_or_else(|| {
@@ -182,6 +182,15 @@ pub(in crate::api) async fn analytics(State(app): State<App>, visitor: Visitor) 
 }
 
 impl App {
+    /// The visitor's session that is meant. A durable one is none; who may not see it is told that there is no such.
+    async fn visited(&self, visitor: &Visitor, session: AnySession) -> Result<LiveKey, ApiError> {
+        if let AnySession::Durable(id) = session {
+            let scope = self.scope(visitor, None, Some(id))?;
+            self.memory.session(&scope, id).await?;
+        }
+        session.live(visitor)
+    }
+
     /// A visitor's session as clients see it.
     pub(in crate::api) fn live_view(&self, seen: &Seen) -> SessionView {
         SessionView::of_live(seen, self.memory.live_until(seen))
