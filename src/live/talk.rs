@@ -100,7 +100,7 @@ impl LiveSession {
     }
 
     /// Hides, shows and swaps what a client's move in its history asks for.
-    fn shift(&mut self, shift: &Shift) {
+    pub(super) fn shift(&mut self, shift: &Shift) {
         for (numbers, superseded) in [(&shift.hide, true), (&shift.show, false)] {
             for number in numbers {
                 self.alter(*number, |turn| turn.superseded = superseded);

@@ -247,8 +247,8 @@ fn take(talk: &mut Talk, last: &mut Option<(TurnId, u32)>, step: Step) {
                 *last = Some((turn, talk.revise(turn)));
             }
         }
-        Step::Hide(number) => talk.session.shifted(&shifted(vec![number], Vec::new())),
-        Step::Show(number) => talk.session.shifted(&shifted(Vec::new(), vec![number])),
+        Step::Hide(number) => talk.session.shift(&shifted(vec![number], Vec::new())),
+        Step::Show(number) => talk.session.shift(&shifted(Vec::new(), vec![number])),
         Step::Add(question, answer) => {
             let messages = vec![said(Role::User, &question), said(Role::Assistant, &answer)];
             let draft = TurnDraft { id: talk.ids.turn(at(talk.now)), messages, metadata: Map::new(), created_at: None };
@@ -260,27 +260,6 @@ fn take(talk: &mut Talk, last: &mut Option<(TurnId, u32)>, step: Step) {
             talk.session.patch(&SessionPatch { metadata, ttl: None }, at(talk.now));
         }
         Step::Wait(seconds) => talk.now += seconds,
-    }
-}
-
-impl LiveSession {
-    fn shifted(&mut self, shift: &Shift) {
-        // A question that moves things about and is told at once.
-        let (id, session) = (CountedIds::default().turn(at(0)), id());
-        let place = Placement { shift: shift.clone(), ..Placement::default() };
-        let question = said(Role::User, "moved");
-        self.open(
-            OpenTurn {
-                id,
-                session,
-                seed: SessionSeed::default(),
-                question,
-                metadata: Map::new(),
-                asked_at: None,
-                place,
-            },
-            at(0),
-        );
     }
 }
 

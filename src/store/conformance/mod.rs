@@ -24,6 +24,7 @@ pub mod following;
 pub mod jobs;
 pub mod ledger;
 pub mod lifecycle;
+pub mod live;
 pub mod recall;
 pub mod revisions;
 pub mod sessions;
