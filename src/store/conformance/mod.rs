@@ -107,6 +107,7 @@ macro_rules! conformance {
             facts::what_was_no_fact_is_counted,
             facts::another_understander_makes_all_anew,
             facts::repetitions_are_counted_and_bounded,
+            facts::facts_are_bounded,
             facts::a_memory_model_reads_on,
             following::applying_changes_equals_loading_anew,
             following::who_follows_while_many_write_misses_nothing,
