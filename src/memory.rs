@@ -17,7 +17,7 @@ pub use live::{
     ChannelTally, LIVE_BYTES_MAX, LiveDesk, PassagesFuture, SessionEnded, Tallies, TenantKnowledge, TenantPassage,
 };
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ use crate::recall::{
     Ask, Recall, RecallError, RecallParts, RecallSettings, Recalled, SignalTable, TopicDesk, WeightTable,
 };
 use crate::scope::{Scope, Tenant};
-use crate::session::Templates;
+use crate::session::{SessionPreset, Templates};
 use crate::store::{Store, StoreError};
 use crate::tenant::Limits;
 use crate::topic::TOPICS_MAX;
@@ -117,6 +117,8 @@ pub struct MemorySettings {
     pub auth_cache_max: Duration,
     /// How live sessions behave.
     pub live: LiveSettings,
+    /// What live sessions may begin with, by name.
+    pub session_presets: BTreeMap<String, SessionPreset>,
     /// Most bytes of all live sessions together.
     pub live_bytes_max: usize,
 }
@@ -182,6 +184,7 @@ impl Default for MemorySettings {
             limits: Limits::default(),
             auth_cache_max: Duration::from_secs(15 * 60),
             live: LiveSettings::default(),
+            session_presets: BTreeMap::new(),
             live_bytes_max: LIVE_BYTES_MAX,
         }
     }

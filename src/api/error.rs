@@ -148,6 +148,7 @@ impl From<TenantError> for ApiError {
     fn from(error: TenantError) -> Self {
         let detail = error.to_string();
         match error {
+            TenantError::Live(live) => live.into(),
             TenantError::Unknown(_) => Self::new(StatusCode::NOT_FOUND, "unknown_tenant", "Tenant not found", detail),
             TenantError::Exists(_) => Self::new(StatusCode::CONFLICT, "tenant_exists", "Tenant exists", detail),
             TenantError::Unreachable(_) => Self::bad_request("invalid_id", "Invalid tenant", detail),

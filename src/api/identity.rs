@@ -14,16 +14,16 @@ use axum::extract::{FromRequestParts, Path};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, StatusCode};
 
+use self::path::PathScope;
 use super::App;
 use super::access::{Access, Visitor};
 use super::error::ApiError;
-use self::path::PathScope;
 use crate::clock::Clock;
 use crate::config::{Secret, Settings};
 use crate::id::SessionId;
 use crate::live::LiveKey;
-use crate::store::live::LiveError;
 use crate::scope::{IdError, Scope, Tenant, User, Whose};
+use crate::store::live::LiveError;
 use crate::tenant::Right;
 
 /// The session of a request and of its response.

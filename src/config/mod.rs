@@ -370,6 +370,8 @@ impl Settings {
             limits: self.limits(),
             auth_cache_max: self.auth_cache_max.duration(),
             live: self.live(),
+            // Tenants have their own.
+            session_presets: std::collections::BTreeMap::new(),
             live_bytes_max: (self.session_memory_total_mb as usize).saturating_mul(MEGABYTE as usize),
         }
     }

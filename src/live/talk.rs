@@ -104,7 +104,10 @@ impl LiveSession {
         for (numbers, superseded) in [(&shift.hide, true), (&shift.show, false)] {
             for number in numbers {
                 self.alter(*number, |turn| turn.superseded = superseded);
-                self.gone.iter_mut().filter(|stub| stub.number == *number).for_each(|stub| stub.superseded = superseded);
+                self.gone
+                    .iter_mut()
+                    .filter(|stub| stub.number == *number)
+                    .for_each(|stub| stub.superseded = superseded);
             }
         }
         for (number, attempt) in &shift.activate {
@@ -274,7 +277,12 @@ impl LiveTurn {
     }
 
     /// Writes an ending in its place; a try that came to nothing gives way to an earlier whole answer.
-    fn settle(&mut self, status: TurnStatus, messages: Vec<Message>, notes: &serde_json::Map<String, serde_json::Value>) {
+    fn settle(
+        &mut self,
+        status: TurnStatus,
+        messages: Vec<Message>,
+        notes: &serde_json::Map<String, serde_json::Value>,
+    ) {
         self.status = status;
         self.messages.extend(messages.into_iter().map(LiveMessage::from));
         let mut metadata = self.metadata.map();
@@ -298,7 +306,8 @@ impl LiveTurn {
             self.status = TurnStatus::Failed;
             let mut metadata = self.metadata.map();
             metadata.shift_remove(INJECTED);
-            metadata.insert("reason".into(), "the answer is larger than a session may be (`session_memory_max_mb`)".into());
+            metadata
+                .insert("reason".into(), "the answer is larger than a session may be (`session_memory_max_mb`)".into());
             self.metadata = Notes::of(&metadata);
         }
     }

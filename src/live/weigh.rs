@@ -33,7 +33,11 @@ impl Summary {
 
 impl LiveMessage {
     pub(super) fn bytes(&self) -> usize {
-        size_of::<Self>() + text(self.name.as_deref()) + self.text.len() + text(self.raw.as_deref()) + self.metadata.bytes()
+        size_of::<Self>()
+            + text(self.name.as_deref())
+            + self.text.len()
+            + text(self.raw.as_deref())
+            + self.metadata.bytes()
     }
 }
 

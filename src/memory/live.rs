@@ -20,7 +20,7 @@ use crate::live::{LiveKey, LiveSettings, leaves};
 use crate::message::Message;
 use crate::model::summarise::Extractive;
 use crate::scope::Tenant;
-use crate::session::{SessionSeed, TurnDraft};
+use crate::session::{PRESET, SessionSeed, TurnDraft};
 use crate::store::live::{Changed, Done, InMemory, Live, LiveChange, LiveError, LiveRules, Look, Seen};
 
 /// Bytes of all live sessions together, unless the settings say otherwise.
@@ -133,6 +133,21 @@ impl Memory {
         &self.live
     }
 
+    /// A seed with what its preset says, if it names one. A name that the tenant does not know says nothing.
+    fn preset(&self, seed: SessionSeed) -> SessionSeed {
+        let name = seed.metadata.get(PRESET).and_then(serde_json::Value::as_str).map(str::to_owned);
+        match name.and_then(|name| Some((self.settings.session_presets.get(&name)?, name))) {
+            Some((preset, name)) => preset.applied_to(&name, seed),
+            None => seed,
+        }
+    }
+
+    /// What the model is told first in a session that began with a preset.
+    pub(crate) fn told_first(&self, metadata: &serde_json::Map<String, serde_json::Value>) -> Option<&str> {
+        let preset = self.settings.session_presets.get(metadata.get(PRESET)?.as_str()?)?;
+        preset.system.as_deref().filter(|system| !system.trim().is_empty())
+    }
+
     /// Lets a visitor in: their session is there, with room for what they are about to say.
     pub(crate) async fn let_in(&self, key: &LiveKey, seed: SessionSeed, bytes: usize) -> Result<Seen, LiveError> {
         let rules = self.settings.live.rules();
@@ -141,7 +156,7 @@ impl Memory {
             return Err(LiveError::TooLarge { bytes, bytes_max: rules.bytes_max });
         }
         let now = self.live.now();
-        let seen = self.live.store.begin(key, seed, rules, now).await?;
+        let seen = self.live.store.begin(key, self.preset(seed), rules, now).await?;
         if seen.session.created_at == now.wall {
             self.live.tallied().began(&seen);
         }

@@ -246,6 +246,7 @@ impl TenantDesk {
             answer_chars_max: own.answer_chars_max.unwrap_or(server.answer_chars_max),
             limits: own.limits(server.limits),
             live: live_settings(own, server.live),
+            session_presets: own.session_templates.clone(),
             ..server.clone()
         };
         settings.recall.tokens_max = own.recall_tokens.unwrap_or(server.recall.tokens_max);

@@ -33,8 +33,8 @@ mod stance;
 mod text;
 mod told;
 mod topics;
-mod visit;
 mod vectors;
+mod visit;
 mod weights;
 
 pub(crate) use render::recent_conversation;

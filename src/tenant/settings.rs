@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::Limits;
 use crate::mode::Mode;
 use crate::period::Ttl;
-use crate::session::TemplatePatch;
+use crate::session::{SessionPreset, TemplatePatch};
 use crate::spelling::closest;
 
 /// Largest settings of a tenant, as JSON.
@@ -69,10 +69,13 @@ pub struct TenantSettings {
     pub session_memory_max_mb: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_max_sessions: Option<usize>,
+    /// What sessions of visitors begin with, by name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub session_templates: BTreeMap<String, SessionPreset>,
 }
 
 /// Every name there is; a test keeps it in step.
-const NAMES: [&str; 23] = [
+const NAMES: [&str; 24] = [
     "ttl",
     "mode",
     "model",
@@ -96,6 +99,7 @@ const NAMES: [&str; 23] = [
     "session_summarize_after",
     "session_memory_max_mb",
     "session_max_sessions",
+    "session_templates",
 ];
 
 /// Why settings cannot be a tenant's.

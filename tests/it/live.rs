@@ -121,7 +121,8 @@ async fn scenario_2_memory_overflow() {
     assert!(asked.contains("Box75 and weighs"), "the last messages are there as they were said");
     assert!(asked.contains("## Summaries"), "those before are told in brief: {asked}");
     let context = house.get("/api/v1/sessions/acme:session1/context").send().await.expect(200);
-    let hours: Vec<&Value> = context["summaries"].as_array().expect("a list").iter().map(|told| &told["level"]).collect();
+    let hours: Vec<&Value> =
+        context["summaries"].as_array().expect("a list").iter().map(|told| &told["level"]).collect();
     assert!(hours.len() >= 2 && hours.iter().all(|level| **level == "hour"), "{context}");
 }
 
@@ -156,7 +157,9 @@ async fn scenario_4_file_upload_is_blocked() {
     let file = json!({"type": "file", "file": {"filename": "a.txt", "file_data": "aGk="}});
     let path = "/v1/acme:session1/chat/completions";
     check_error(&house.post(path).json(body(parts(file.clone()))).await, 400, "uploads_not_allowed", MESSAGE);
-    for part in [json!({"type": "input_file", "file_id": "f"}), json!({"type": "file_data", "name": "a", "data": "aGk="})] {
+    for part in
+        [json!({"type": "input_file", "file_id": "f"}), json!({"type": "file_data", "name": "a", "data": "aGk="})]
+    {
         check_error(&house.post(path).json(body(parts(part))).await, 400, "uploads_not_allowed", MESSAGE);
     }
     for path in ["/v1/acme:session1/files", "/v1/acme:session1/uploads", "/v1/acme%3Asession1/knowledge"] {
@@ -186,7 +189,10 @@ async fn scenario_5_concurrent_sessions() {
     house.memory.live().set_knowledge(Arc::new(Brochure(vec!["We are open from nine to five."])));
     let names: Vec<String> = (0..20).map(|n| format!("acme:session{n}")).collect();
     let secrets: Vec<String> = (0..20).map(|n| format!("My secret word is canary{n}.")).collect();
-    futures_util::future::join_all(names.iter().zip(&secrets).map(async |(name, secret)| visit(&house, name, &[secret]).await)).await;
+    futures_util::future::join_all(
+        names.iter().zip(&secrets).map(async |(name, secret)| visit(&house, name, &[secret]).await),
+    )
+    .await;
     for (n, name) in names.iter().enumerate() {
         visit(&house, name, &["What are your business hours?"]).await.expect(200);
         let asked = upstream.last_text();
@@ -232,12 +238,10 @@ async fn nothing_of_a_visit_reaches_the_disk() {
 async fn what_older_versions_kept_is_purged() {
     let house = House::open();
     house.chat(crate::house::SESSION, "A durable turn about Xylophones.").await;
-    let seed = recalld::session::SessionSeed {
-        kind: recalld::session::SessionKind::Ephemeral,
-        ..Default::default()
-    };
+    let seed = recalld::session::SessionSeed { kind: recalld::session::SessionKind::Ephemeral, ..Default::default() };
     let visits: Vec<_> = (0..120).map(|n| recalld::id::SessionId::ephemeral("acme", &format!("v{n}"))).collect();
-    let scope = |id| recalld::scope::Scope::new(Tenant::parse("acme").expect("a tenant"), recalld::scope::User::of_session(id));
+    let scope =
+        |id| recalld::scope::Scope::new(Tenant::parse("acme").expect("a tenant"), recalld::scope::User::of_session(id));
     use recalld::store::Store;
     for id in &visits {
         house.store.create_session(&scope(*id), *id, seed.clone()).await.expect("a store");
@@ -337,7 +341,8 @@ async fn old_hours_become_the_sessions_summary() {
         house.clock.advance(hours(2));
     }
     let context = house.get("/api/v1/sessions/acme:v/context").send().await.expect(200);
-    let levels: Vec<&Value> = context["summaries"].as_array().expect("a list").iter().map(|told| &told["level"]).collect();
+    let levels: Vec<&Value> =
+        context["summaries"].as_array().expect("a list").iter().map(|told| &told["level"]).collect();
     assert_eq!(levels.first(), Some(&&json!("session")), "{context}");
     assert!(levels.len() <= 26 && levels[1..].iter().all(|level| **level == "hour"), "{context}");
 }
@@ -477,7 +482,8 @@ async fn a_tenant_never_pushes_a_session_out() {
         house.memory.live_told().await;
     }
     visit(&house, "acme:v", &["Where did they go?"]).await.expect(200);
-    let told = |text: String| text.split("## Summaries").nth(1).expect("summaries").split("\\n\\n").next().map(str::to_owned);
+    let told =
+        |text: String| text.split("## Summaries").nth(1).expect("summaries").split("\\n\\n").next().map(str::to_owned);
     let alone = told(upstream.last_text());
     house.memory.live().set_knowledge(Arc::new(Brochure(vec!["A long passage about chairs and tables."; 500])));
     visit(&house, "acme:v", &["Where did they go?"]).await.expect(200);

@@ -58,7 +58,8 @@ async fn a_ttl_of_ones_own() {
     let body = json!({"model": "m", "messages": [{"role": "user", "content": "Hi"}], "memory": {"ttl": "1h"}});
     house.post("/v1/acme:a/chat/completions").json(body).await.expect(200);
     visit(&house, "acme:b", &["Hi"]).await.expect(200);
-    let patched = house.ask("PATCH", "/api/v1/sessions/acme:b").json(json!({"ttl": "30m", "metadata": {"vip": true}})).await;
+    let patched =
+        house.ask("PATCH", "/api/v1/sessions/acme:b").json(json!({"ttl": "30m", "metadata": {"vip": true}})).await;
     assert_eq!((&patched.expect(200)["ttl"], &patched.json()["metadata"]["vip"]), (&json!("30m"), &json!(true)));
     for (minutes, ended) in [(29, 0), (1, 1), (29, 1), (1, 2)] {
         house.clock.advance(SignedDuration::from_mins(minutes));
@@ -92,7 +93,8 @@ async fn a_session_moves_to_another_channel() {
     visit(&house, "acme:web_1", &["My dog is Rex."]).await.expect(200);
     let began = seen(&house, "acme:web_1").await["created_at"].clone();
     visit(&house, "acme:taken", &["Hi"]).await.expect(200);
-    let transfer = |to: &str| house.post("/api/v1/sessions/acme:web_1/transfer").json(json!({"to": to, "channel": "phone"}));
+    let transfer =
+        |to: &str| house.post("/api/v1/sessions/acme:web_1/transfer").json(json!({"to": to, "channel": "phone"}));
     assert_eq!(transfer("taken").await.refusal(), (409, "session_exists"));
     assert_eq!(transfer("globex:x").await.refusal(), (400, "invalid_session_id"));
     assert_eq!(transfer("a b").await.refusal(), (400, "invalid_session_id"));
@@ -124,7 +126,10 @@ async fn analytics_count_by_channel() {
     let web = &counted["channels"]["web"];
     assert_eq!((&web["started"], &web["ended"], &web["messages"]), (&json!(1), &json!({"explicit": 1}), &json!(4)));
     assert_eq!((web["seconds_max"].as_u64(), &web["intents"]["question"]), (Some(100), &json!(1)), "{web}");
-    assert_eq!((&counted["channels"]["phone"]["started"], &counted["channels"]["email"]["started"]), (&json!(1), &json!(1)));
+    assert_eq!(
+        (&counted["channels"]["phone"]["started"], &counted["channels"]["email"]["started"]),
+        (&json!(1), &json!(1))
+    );
 }
 
 /// Visitors' sessions are listed for who may see all of them.
@@ -159,7 +164,9 @@ async fn the_path_names_the_tenant() {
     assert_eq!(seen(&house, "acme%3Av").await["tenant_id"], "acme");
     let other = house.get("/api/v1/sessions/acme:v").header("x-tenant-id", "globex").send().await;
     assert_eq!(other.refusal(), (400, "invalid_id"));
-    for (path, code) in [("acme:a b", "invalid_session_id"), ("acme:", "invalid_session_id"), ("x", "invalid_session_id")] {
+    for (path, code) in
+        [("acme:a b", "invalid_session_id"), ("acme:", "invalid_session_id"), ("x", "invalid_session_id")]
+    {
         let refused = house.get(&format!("/api/v1/sessions/{}", path.replace(' ', "%20"))).send().await;
         assert_eq!(refused.refusal(), (400, code), "{path}");
     }
@@ -180,4 +187,45 @@ async fn a_trace_lives_in_the_session() {
     let trace = house.get(&format!("{path}?session=acme:v")).header("x-tenant-id", "acme").send().await.expect(200);
     assert_eq!((&trace["question"], &trace["asides"][0]["layer"]), (&json!("Where?"), &json!("summary")), "{trace}");
     assert_eq!(house.get(&path).header("x-tenant-id", "acme").user("ann").send().await.status, 404);
+}
+
+/// A11: a session begins with what its template says; what it says itself counts.
+#[tokio::test]
+async fn a_session_begins_with_a_template() {
+    let (house, upstream) = open();
+    let template = json!({"ttl": "2h", "system": "You sell tea.", "metadata": {"channel": "shop"}});
+    let settings = json!({"session_templates": {"tea": template}});
+    house.post("/api/v1/tenants").json(json!({"name": "acme", "settings": settings})).await.expect(201);
+    let ask = |memory: Value, messages: Value| {
+        let body = json!({"model": "m", "messages": messages, "memory": memory});
+        house.post("/v1/acme:v/chat/completions").json(body)
+    };
+    let question = json!([{"role": "user", "content": "Hi"}]);
+    ask(json!({"template": "tea"}), question.clone()).await.expect(200);
+    assert_eq!(upstream.last_contents(), ["You sell tea.", "Hi"]);
+    let begun = seen(&house, "acme:v").await;
+    let noted = (&begun["metadata"]["channel"], &begun["metadata"]["template"]);
+    assert_eq!((&begun["ttl"], noted), (&json!("2h"), (&json!("shop"), &json!("tea"))), "{begun}");
+    ask(json!({}), question).await.expect(200);
+    assert_eq!(upstream.last_contents(), ["You sell tea.", "Hi", "answer 1", "Hi"], "it is told in every turn");
+    let own = json!([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}]);
+    ask(json!({}), own).await.expect(200);
+    assert_eq!(upstream.last_contents()[0], "Be brief.", "a client that tells the model something is left alone");
+    let wrong = json!({"settings": {"session_templates": {"tea": {"tll": "2h"}}}});
+    let wrong = house.ask("PATCH", "/api/v1/tenants/acme").json(wrong).await;
+    assert_eq!(wrong.refusal(), (400, "invalid_settings"));
+}
+
+/// P6: an erased tenant's visitors are gone, and nobody is told.
+#[tokio::test]
+async fn an_erased_tenant_has_no_visitors() {
+    let (house, _) = open();
+    let ends = Ends::of(&house);
+    house.post("/api/v1/tenants").json(json!({"name": "acme"})).await.expect(201);
+    visit(&house, "acme:v", &["Hi"]).await.expect(200);
+    visit(&house, "globex:v", &["Hi"]).await.expect(200);
+    house.ask("DELETE", "/api/v1/tenants/acme?everything=true").send().await.expect(200);
+    assert_eq!(house.get("/api/v1/sessions/acme:v").send().await.refusal(), (404, "unknown_session"));
+    seen(&house, "globex:v").await;
+    assert!(ends.told().is_empty());
 }

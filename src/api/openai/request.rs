@@ -16,7 +16,7 @@ use crate::mode::Mode;
 use crate::model::relay::{Passed, onward};
 use crate::period::Ttl;
 use crate::scope::Scope;
-use crate::session::{ClientIds, RequestShape, SessionKind, SessionSeed, recognise_task};
+use crate::session::{ClientIds, PRESET, RequestShape, SessionKind, SessionSeed, recognise_task};
 use crate::turn::proxy::ProxyRequest;
 
 /// Fields with which a client could send our upstream's key elsewhere.
@@ -147,14 +147,16 @@ fn mode_of(caller: &Caller, body: &Map<String, Value>, usual: Mode) -> Result<Mo
     Ok(if body.get("store") == Some(&Value::Bool(false)) { usual.without_recording() } else { usual })
 }
 
-/// How a conversation came. A visitor's may say how long it lives and by which channel they came.
+/// How a conversation came. A visitor's may say how long it lives, by which channel they came, and what it begins with.
 fn seed(headers: &HeaderMap, body: &Map<String, Value>, visit: bool) -> Result<SessionSeed, ApiError> {
     let mut seed = SessionSeed { metadata: came_by("openai", headers), ..SessionSeed::default() };
     if let Some(memory) = body.get("memory").filter(|_| visit) {
         seed.kind = SessionKind::Ephemeral;
         seed.ttl = memory.get("ttl").and_then(Value::as_str).map(ttl).transpose()?;
-        if let Some(channel) = memory.get("channel").and_then(Value::as_str) {
-            seed.metadata.insert("channel".into(), channel.chars().take(64).collect::<String>().into());
+        for name in ["channel", PRESET] {
+            if let Some(text) = memory.get(name).and_then(Value::as_str) {
+                seed.metadata.insert(name.into(), text.chars().take(64).collect::<String>().into());
+            }
         }
     }
     if let Some(chat) = openwebui_chat(headers) {
@@ -172,7 +174,9 @@ fn carries_files(body: &Map<String, Value>) -> bool {
     let messages = body.get("messages").and_then(Value::as_array).into_iter().flatten();
     let mut parts = messages.filter_map(|message| message["content"].as_array()).flatten();
     let is_file = |part: &Value| {
-        FILE_PARTS.contains(&part["type"].as_str().unwrap_or("")) || !part["file"].is_null() || !part["file_data"].is_null()
+        FILE_PARTS.contains(&part["type"].as_str().unwrap_or(""))
+            || !part["file"].is_null()
+            || !part["file_data"].is_null()
     };
     parts.any(is_file) || FILE_FIELDS.iter().any(|field| body.get(*field).is_some_and(|files| !is_empty(files)))
 }

@@ -78,8 +78,10 @@ impl From<SessionEnd> for EndedView {
             created_at: time(message.created_at),
         });
         let summaries = end.summaries.into_iter();
-        let summary = |told: crate::session::EndedSummary| {
-            EndedSummaryView { from: time(told.from), to: time(told.to), text: told.text }
+        let summary = |told: crate::session::EndedSummary| EndedSummaryView {
+            from: time(told.from),
+            to: time(told.to),
+            text: told.text,
         };
         Self {
             id: format!("{}:{}", end.tenant, end.session),

@@ -6,11 +6,15 @@ use std::sync::{Arc, PoisonError};
 use super::super::Memory;
 use super::LiveDesk;
 use crate::live::LiveKey;
+use crate::scope::Tenant;
 use crate::session::{EndReason, SessionEnd};
+use crate::store::PageRequest;
 use crate::store::live::{LiveError, Over, Seen};
 
 /// Sessions that are looked at in one sweep; more wait for the next.
 const SWEPT_MAX: usize = 10_000;
+/// Sessions of a tenant that are taken out between two looks.
+const TAKEN_AT_ONCE: usize = 1_000;
 
 /// Whoever is told when a live session has ended. It is told once for each, and what it does with that is its own: nothing
 /// of the session is left here.
@@ -45,8 +49,7 @@ impl Memory {
     pub async fn sweep_live(&self) -> Result<usize, LiveError> {
         let over = self.live.store.sweep(SWEPT_MAX, self.live.now()).await?;
         let ended = over.len();
-        self.meters().live_ended.many(ended as u64);
-        self.live.tell_of(over).await;
+        self.see_off(over).await;
         Ok(ended)
     }
 
@@ -55,9 +58,8 @@ impl Memory {
         let Some(over) = self.live.store.take(key, EndReason::Explicit, self.live.now()).await? else {
             return Ok(None);
         };
-        self.meters().live_ended.one();
         let end = over.seen.session.end(key, over.reason, over.seen.last_accessed);
-        self.live.tell_of(vec![over]).await;
+        self.see_off(vec![over]).await;
         Ok(Some(end))
     }
 
@@ -66,17 +68,41 @@ impl Memory {
         let over = self.live.store.take(key, EndReason::Explicit, self.live.now()).await?;
         let seen = over.map(|over| over.seen);
         if let Some(seen) = &seen {
-            self.meters().live_ended.one();
+            self.let_go(key);
             self.live.tallied().ended(seen, EndReason::Explicit);
         }
         Ok(seen)
     }
 
+    /// Takes all sessions of a tenant out and tells nobody.
+    pub(crate) async fn take_all_live(&self, tenant: &Tenant) -> Result<(), LiveError> {
+        loop {
+            let page = self.live.store.list(tenant, PageRequest::first(TAKEN_AT_ONCE), self.live.now()).await?;
+            for seen in &page.items {
+                self.take_live(&seen.key).await?;
+            }
+            if page.next.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
     /// Ends what would be lost with this process.
     pub(in crate::memory) async fn end_all_live(&self) {
         if let Ok(over) = self.live.store.drain(self.live.now()).await {
-            self.meters().live_ended.many(over.len() as u64);
-            self.live.tell_of(over).await;
+            self.see_off(over).await;
         }
+    }
+
+    /// Sees to it that nothing is left of sessions that ended, and tells whoever waits for that.
+    async fn see_off(&self, over: Vec<Over>) {
+        over.iter().for_each(|over| self.let_go(&over.seen.key));
+        self.live.tell_of(over).await;
+    }
+
+    /// Lets go of what belongs to a session and lies elsewhere.
+    fn let_go(&self, key: &LiveKey) {
+        self.meters().live_ended.one();
+        self.clarifications.drop_open(&key.scope(), key.id());
     }
 }

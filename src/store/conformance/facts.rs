@@ -16,8 +16,8 @@ use crate::message::Role;
 use crate::period::{Period, Ttl};
 use crate::session::{OpenTurn, Placement, SessionKind, SessionSeed, Shift, TurnDraft, TurnStatus};
 use crate::store::{
-    Cause, DueFacts, Effect, FACTS_MAX, Finished, Learned, Noted, Outdated, PageRequest, QUOTES_LAST, STATEMENTS_MAX, Store,
-    Understood, Undo, Undone, Unread, WhichFacts,
+    Cause, DueFacts, Effect, FACTS_MAX, Finished, Learned, Noted, Outdated, PageRequest, QUOTES_LAST, STATEMENTS_MAX,
+    Store, Understood, Undo, Undone, Unread, WhichFacts,
 };
 
 /// What a message states, in the promises' language.

@@ -110,7 +110,9 @@ pub async fn a_flood_stays_within_bounds(live: &dyn Live) {
     let let_in = join_all(names.iter().map(|key| begin(live, key, after(0)))).await;
     assert_eq!(let_in.iter().filter(|let_in| let_in.is_ok()).count(), 5);
     let refused = let_in.into_iter().find_map(Result::err).expect("somebody was turned away");
-    assert!(matches!(refused, LiveError::TooManySessions { sessions_max: 5, retry_after, .. } if !retry_after.is_zero()));
+    assert!(
+        matches!(refused, LiveError::TooManySessions { sessions_max: 5, retry_after, .. } if !retry_after.is_zero())
+    );
     begin(live, &key("globex", "v"), after(0)).await.expect("another tenant has room");
     begin(live, &key("acme", "late"), after(60)).await.expect("the others are over");
     assert_eq!(sweep(live, after(60)).await.len(), 6);

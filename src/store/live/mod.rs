@@ -156,7 +156,9 @@ pub struct LiveCount {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LiveError {
     /// The tenant has as many as it may.
-    #[error("tenant `{tenant}` has {sessions_max} live sessions, which is as many as it may have (`session_max_sessions`)")]
+    #[error(
+        "tenant `{tenant}` has {sessions_max} live sessions, which is as many as it may have (`session_max_sessions`)"
+    )]
     TooManySessions {
         /// Whose.
         tenant: Tenant,
@@ -166,7 +168,9 @@ pub enum LiveError {
         retry_after: Duration,
     },
     /// All sessions together take what they may.
-    #[error("all live sessions together take {bytes_max} bytes, which is as much as they may (`session_memory_total_mb`)")]
+    #[error(
+        "all live sessions together take {bytes_max} bytes, which is as much as they may (`session_memory_total_mb`)"
+    )]
     Full {
         /// The bound.
         bytes_max: usize,

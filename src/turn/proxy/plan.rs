@@ -295,6 +295,7 @@ impl Run {
             window: injected["messages"].as_array().cloned().unwrap_or_default(),
             items: injected["items"].as_u64().unwrap_or(0) as usize,
             tokens: injected["tokens"].as_u64().unwrap_or(0) as usize,
+            system: injected["system"].as_str().map(str::to_owned),
         }
     }
 

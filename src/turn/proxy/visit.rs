@@ -67,11 +67,14 @@ impl Run {
         let turns: Vec<Turn> = all.filter(shown).collect();
         let lacking = prompt::lacking(asked, &turns, &self.memory.settings, usize::MAX);
         let started = Instant::now();
-        let (known, own) = tokio::join!(self.tenant_knows(question), async { self.own_lines(session, question, chosen) });
+        let (known, own) =
+            tokio::join!(self.tenant_knows(question), async { self.own_lines(session, question, chosen) });
         let settings = &self.memory.settings;
         let room = lacking.recall_tokens_max;
         let mut recalled = Recalled::of_visit(own, known, room, &settings.zone, session);
-        let laid = prompt::lay_out(asked, lacking, &mut recalled);
+        let mut laid = prompt::lay_out(asked, lacking, &mut recalled);
+        let noted = self.seen().map_or_else(|| request.seed.metadata.clone(), |seen| seen.session.metadata());
+        laid.system = self.memory.told_first(&noted).map(str::to_owned);
         let (took, clarification) = (started.elapsed(), chosen.cloned());
         (laid, Reminded { recalled, health: Health::Ok, took, topic: None, clarification })
     }
@@ -89,9 +92,8 @@ impl Run {
     fn own_lines(&self, session: SessionId, question: &str, chosen: Option<&Chosen>) -> Vec<Aside> {
         let now = self.memory.live().now().wall;
         let range = when::range(question, tongue(question, Tongue::English), now, &self.memory.settings.zone);
-        let asked_about = |told: &Summary| {
-            range.as_ref().is_some_and(|range| range.contains(told.from) || range.contains(told.to))
-        };
+        let asked_about =
+            |told: &Summary| range.as_ref().is_some_and(|range| range.contains(told.from) || range.contains(told.to));
         let mut told: Vec<&Summary> = self.seen().into_iter().flat_map(|seen| seen.session.summaries()).collect();
         told.reverse();
         told.sort_by_key(|told| !asked_about(told));
