@@ -151,8 +151,8 @@ impl AnySession {
         PathScope::parse(text)?.live().map(Self::Live).ok_or_else(ApiError::invalid_session)
     }
 
-    /// The visitor's session, for whoever may see it: a key that speaks for a user sees that user's alone, and a visitor's
-    /// is nobody's.
+    /// The visitor's session, for whoever may see it: a key that speaks for a user sees that user's alone, and a
+    /// visitor's is nobody's.
     pub(super) fn live(self, visitor: &Visitor) -> Result<LiveKey, ApiError> {
         match self {
             Self::Live(key) if visitor.access.user.is_none() && visitor.access.tenant == key.tenant => Ok(key),
@@ -228,8 +228,8 @@ impl App {
         }
     }
 
-    /// Whose memory a whole file is about: one user's, or that of all users of the tenant. This is the one place that knows who
-    /// may ask for all of them: whoever has every right and speaks for no user.
+    /// Whose memory a whole file is about: one user's, or that of all users of the tenant. This is the one place that
+    /// knows who may ask for all of them: whoever has every right and speaks for no user.
     pub(super) fn whose(
         &self,
         visitor: &Visitor,

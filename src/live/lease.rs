@@ -7,8 +7,8 @@ use crate::session::EndReason;
 /// No session lives longer, however often somebody comes back.
 pub const AGE_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// When a session began, when somebody was last there, and how long it waits for them; by the steady clock, so that a wall
-/// clock that leaps ends nothing.
+/// When a session began, when somebody was last there, and how long it waits for them; by the steady clock, so that a
+/// wall clock that leaps ends nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lease {
     /// When it began.

@@ -11,7 +11,8 @@ pub struct Merged {
     pub left: usize,
 }
 
-/// Takes what fits, each list in its order, by the tokens of its lines. The session's lines choose first; its tenant's take the room that they leave.
+/// Takes what fits, each list in its order, by the tokens of its lines. The session's lines choose first; its tenant's
+/// take the room that they leave.
 pub fn merge(session: &[usize], tenant: &[usize], tokens_max: usize) -> Merged {
     let mut left = tokens_max;
     let session = take(session, &mut left);

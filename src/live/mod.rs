@@ -1,8 +1,9 @@
 //! Live sessions: conversations of visitors that last for a while and leave nothing behind.
 //!
-//! A live session is a value: what is said changes it, what is old is told in brief, and what it weighs is known to the byte.
-//! Recent messages are kept as they were said; those before them are told hour by hour; what lies further back than a day
-//! is one summary. Where such values are kept is the store's business (`store/live`), so that several servers can share them.
+//! A live session is a value: what is said changes it, what is old is told in brief, and what it weighs is known to the
+//! byte. Recent messages are kept as they were said; those before them are told hour by hour; what lies further back
+//! than a day is one summary. Where such values are kept is the store's business (`store/live`), so that several
+//! servers can share them.
 //!
 //! Reading order: the nouns here, `name`, `lease` (how long it lives), `talk` (what is said in it), `tiers` (what is
 //! told in brief), `weigh` (what it takes), `merge` (its own lines before its tenant's).

@@ -76,8 +76,8 @@ impl LiveSession {
         self.last_number
     }
 
-    /// Takes an ending in. A turn that is closed already stays as it is; an ending that another try has overtaken becomes a
-    /// revision. An answer with which the turn alone would be over `bytes_max` is not kept.
+    /// Takes an ending in. A turn that is closed already stays as it is; an ending that another try has overtaken
+    /// becomes a revision. An answer with which the turn alone would be over `bytes_max` is not kept.
     pub fn close(&mut self, closed: ClosedTurn, bytes_max: usize, now: Timestamp) -> Result<(), NoSuchTurn> {
         let number = self.number_of(closed.id)?;
         self.updated_at = now;

@@ -185,8 +185,8 @@ impl Leaving {
         self.until == 0
     }
 
-    /// Puts what was told of its hours in their place. The hours that lie too far back come with it, if there are any: they
-    /// are to be told as one, see [`Retold::with_past`].
+    /// Puts what was told of its hours in their place. The hours that lie too far back come with it, if there are any:
+    /// they are to be told as one, see [`Retold::with_past`].
     pub fn told(self, texts: Vec<String>, hours_kept: Duration) -> (Retold, Option<PastToTell>) {
         let Self { until, tellings, stamp, hours, mut told, past, now } = self;
         for (hour, text) in hours.into_iter().zip(texts) {

@@ -1,7 +1,8 @@
 //! The desk of live sessions: who is here for a while, what their tenant knows, and who is told when they have gone.
 //!
-//! Reading order: [`LiveDesk`], letting a visitor in and making room for what they say, then `tell` (what is old is told in
-//! brief, beside the requests), `ends` (sessions that are over, each told once) and `tally` (how many, how long, which way).
+//! Reading order: [`LiveDesk`], letting a visitor in and making room for what they say, then `tell` (what is old is
+//! told in brief, beside the requests), `ends` (sessions that are over, each told once) and `tally` (how many, how
+//! long, which way).
 
 mod ends;
 mod tally;
@@ -185,7 +186,8 @@ impl Memory {
         self.change_live(key, LiveChange::Add(drafts)).await
     }
 
-    /// Makes room for so many bytes and messages: the oldest are told in brief, here and now, by the built-in summariser.
+    /// Makes room for so many bytes and messages: the oldest are told in brief, here and now, by the built-in
+    /// summariser.
     async fn make_room(&self, mut seen: Seen, bytes: usize, messages: usize) -> Result<Seen, LiveError> {
         let LiveSettings { bytes_max, messages_max, summarize_after, .. } = self.settings.live;
         for _ in 0..SQUEEZES_MAX {

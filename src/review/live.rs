@@ -1,4 +1,5 @@
-//! A visitor's session, as a person sees it: looking, adding, moving on, ending. Looking from aside does not keep it alive.
+//! A visitor's session, as a person sees it: looking, adding, moving on, ending. Looking from aside does not keep it
+//! alive.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -65,8 +66,8 @@ impl Memory {
         self.end_live(key).await?.ok_or_else(|| LiveError::Gone(key.clone()).into())
     }
 
-    /// Lets a session go on under another name of its tenant, with some of its metadata changed. Nobody is told of an end:
-    /// it goes on, with the same beginning.
+    /// Lets a session go on under another name of its tenant, with some of its metadata changed. Nobody is told of an
+    /// end: it goes on, with the same beginning.
     pub async fn transfer_live(&self, key: &LiveKey, to: &LiveKey, patch: SessionPatch) -> Result<Seen, ReviewError> {
         let seen = self.live_session(key).await?;
         self.check_metadata(&patch.applied_to(&seen.session.metadata()))?;

@@ -16,8 +16,8 @@ const SWEPT_MAX: usize = 10_000;
 /// Sessions of a tenant that are taken out between two looks.
 const TAKEN_AT_ONCE: usize = 1_000;
 
-/// Whoever is told when a live session has ended. It is told once for each, and what it does with that is its own: nothing
-/// of the session is left here.
+/// Whoever is told when a live session has ended. It is told once for each, and what it does with that is its own:
+/// nothing of the session is left here.
 pub trait SessionEnded: Send + Sync + 'static {
     /// A session has ended.
     fn on_session_end<'a>(&'a self, end: &'a SessionEnd) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>>;

@@ -1,5 +1,5 @@
-//! How many sessions came, how long they stayed and how they went, by tenant and channel. Numbers only: no word and no name
-//! of a session outlives it here.
+//! How many sessions came, how long they stayed and how they went, by tenant and channel. Numbers only: no word and no
+//! name of a session outlives it here.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! What is old is told in brief: in the background, after the answer, by whoever summarises.
 //!
-//! A memory model that is resting, spent or of no use leaves it to the built-in at once: nobody tries again later, because
-//! there may be no later. What the model said instead is not kept, and what it costs is counted as ever.
+//! A memory model that is resting, spent or of no use leaves it to the built-in at once: nobody tries again later,
+//! because there may be no later. What the model said instead is not kept, and what it costs is counted as ever.
 
 use std::sync::PoisonError;
 

@@ -1,8 +1,8 @@
 //! When to look whether a session is over: a calendar of seconds, each with the sessions to look at then.
 //!
-//! Coming back moves a session's end, but not its page in the calendar: when that second has come, whoever is not over is
-//! written down again, for the second in which it will be. So a visit costs nothing here, and a session is looked at once in
-//! each time to live, however many there are beside it.
+//! Coming back moves a session's end, but not its page in the calendar: when that second has come, whoever is not over
+//! is written down again, for the second in which it will be. So a visit costs nothing here, and a session is looked at
+//! once in each time to live, however many there are beside it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

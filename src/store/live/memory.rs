@@ -1,7 +1,7 @@
 //! Live sessions in this process: quick, bounded, and gone with it.
 //!
-//! Tenants are spread over shards, each with a plain lock that is never held across an await. A tenant's sessions are in one
-//! shard, so that counting them and letting one in is one step.
+//! Tenants are spread over shards, each with a plain lock that is never held across an await. A tenant's sessions are
+//! in one shard, so that counting them and letting one in is one step.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -218,15 +218,11 @@ impl InMemory {
             return Err(LiveError::Taken(to.clone()));
         }
         shard.expire(key, at);
-        let Some(mut slot) = shard.sessions.get_mut(key).map(|slot| {
-            slot.visited(at);
-            slot.seen(key)
-        }) else {
-            return Ok(None);
-        };
+        let Some(slot) = shard.sessions.get_mut(key) else { return Ok(None) };
+        slot.visited(at);
+        let Seen { session, lease, last_accessed, .. } = slot.seen(key);
         drop(shard.remove(key, EndReason::Explicit));
-        slot = shard.insert(to.clone(), slot.session, slot.lease, slot.last_accessed);
-        Ok(Some(slot))
+        Ok(Some(shard.insert(to.clone(), session, lease, last_accessed)))
     }
 }
 

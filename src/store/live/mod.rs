@@ -1,8 +1,8 @@
 //! Live sessions: where the conversations of visitors are kept, apart from everything durable.
 //!
 //! One trait, so that several servers can share their visitors: [`InMemory`] keeps them here, bounded, and a backend
-//! elsewhere keeps the same values. What a change does to a session is decided by the session (`live`); a store looks it up, has
-//! it changed as one step, and knows when its time is over.
+//! elsewhere keeps the same values. What a change does to a session is decided by the session (`live`); a store looks
+//! it up, has it changed as one step, and knows when its time is over.
 //!
 //! **Invariant:** a session leaves the store once: whoever takes it out is handed it, and nobody else.
 
@@ -32,8 +32,8 @@ pub trait Live: Send + Sync + 'static {
     /// Makes a session, if there is none and its tenant may have one more.
     fn begin(&self, key: &LiveKey, seed: SessionSeed, rules: LiveRules, at: Reading) -> LiveFuture<'_, Seen>;
 
-    /// Looks a session up. One whose time is over is not there any more. Coming back refreshes its lease; a look from aside
-    /// does not.
+    /// Looks a session up. One whose time is over is not there any more. Coming back refreshes its lease; a look from
+    /// aside does not.
     fn look(&self, key: &LiveKey, look: Look, at: Reading) -> LiveFuture<'_, Option<Seen>>;
 
     /// Changes a session as one step, which counts as coming back. `None` when there is none.

@@ -1,7 +1,8 @@
 //! A chat request in OpenAI's format, passed on to the model and remembered exactly once.
 //!
-//! Reading order: the nouns here and [`Memory::proxy`], `plan` (what is to be done), `run` (the path of a request), `keep` (where its turns
-//! are kept), `prompt` (what is laid before the model), `visit` (the same for a visitor), `ending` (what was said, as a turn), `replay` (an answer given again).
+//! Reading order: the nouns here and [`Memory::proxy`], `plan` (what is to be done), `run` (the path of a request),
+//! `keep` (where its turns are kept), `prompt` (what is laid before the model), `visit` (the same for a visitor),
+//! `ending` (what was said, as a turn), `replay` (an answer given again).
 //!
 //! **Invariant:** what the client said is what is stored, and what is sent on but for the block. Fields
 //! nobody knows pass through.
