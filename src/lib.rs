@@ -54,7 +54,7 @@
 //! | spine | [`worker`], [`turn`], [`digest`], [`lifecycle`], [`review`] |
 //! | desk | [`memory`], [`recall`], [`courier`] |
 //! | store | [`store`] |
-//! | rooms | [`takeout`], [`knowledge`], [`fact`], [`episode`], [`topic`], [`session`], [`tenant`], [`webhook`] |
+//! | rooms | [`takeout`], [`knowledge`], [`fact`], [`live`], [`episode`], [`topic`], [`session`], [`tenant`], [`webhook`] |
 //! | model | [`model`] |
 //! | ground | [`message`], [`scope`], [`job`], [`clock`], [`id`], [`tokens`], [`language`], [`period`], [`meter`], [`mode`], [`spelling`], [`quick`] |
 
@@ -72,6 +72,7 @@ pub mod job;
 pub mod knowledge;
 pub mod language;
 pub mod lifecycle;
+pub mod live;
 pub mod memory;
 pub mod message;
 pub mod meter;

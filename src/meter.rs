@@ -123,6 +123,10 @@ pub struct Meters {
     pub webhooks_failed: Counter,
     /// Webhooks that were given up.
     pub webhooks_dead: Counter,
+    /// Live sessions that ended.
+    pub live_ended: Counter,
+    /// Visitors that were turned away because there were too many.
+    pub live_refused: Counter,
     /// Leaps of the wall clock that paused expiry.
     pub clock_leaps: Counter,
     /// Conversations' requests under `/v1`.

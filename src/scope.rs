@@ -117,6 +117,11 @@ impl Scope {
         Self { tenant: Tenant(tenant.into()), user: User(user.into()) }
     }
 
+    /// Where a visitor's session stands, in whose name nothing is kept.
+    pub(crate) fn of_visit(tenant: Tenant, session: SessionId) -> Self {
+        Self { tenant, user: User::of_session(session) }
+    }
+
     /// The memory of a user who is known by nothing but this session.
     pub fn alone_in(&self, session: SessionId) -> Self {
         Self { tenant: self.tenant.clone(), user: User::of_session(session) }

@@ -39,6 +39,8 @@ const TOPICS_EVERY: Duration = Duration::from_secs(1);
 const FACTS_EVERY: Duration = Duration::from_secs(1);
 /// How often passages without a vector are looked for.
 const PASSAGES_EVERY: Duration = Duration::from_secs(60);
+/// How often live sessions are looked for whose time is over.
+const VISITS_EVERY: Duration = Duration::from_secs(1);
 /// How soon a failed cleanup is tried again, at most.
 const CLEANUP_RETRY: Duration = Duration::from_secs(300);
 
@@ -62,8 +64,10 @@ impl Worker {
         let topics = tokio::spawn(until(stopped.clone(), tend_topics(memory.clone())));
         let facts = tokio::spawn(until(stopped.clone(), learn_facts(memory.clone())));
         let post = tokio::spawn(post::deliver(memory.clone(), stopped.clone()));
+        let visits = tokio::spawn(until(stopped.clone(), sweep_visits(memory.clone())));
         let cleaning = tokio::spawn(until(stopped, clean_up(memory, clock, cleanup_every)));
-        Self { stop, tasks: vec![cleaning, tools, rows, jobs, blocks, topics, episodes, facts, passages, post] }
+        let tasks = vec![cleaning, tools, rows, jobs, blocks, topics, episodes, facts, passages, visits, post];
+        Self { stop, tasks }
     }
 
     /// Starts writing what waits in this store.
@@ -172,6 +176,32 @@ async fn tend_topics(memory: Memory) {
                 tokio::time::sleep(ROWS_RETRY).await;
             }
         }
+    }
+}
+
+/// Ends the sessions of visitors whose time is over, whether anybody comes or not. What older versions kept of visitors in
+/// the data file goes first.
+async fn sweep_visits(memory: Memory) {
+    loop {
+        match memory.forget_visits().await {
+            Ok(0) => break,
+            Ok(_) => {}
+            Err(error) => {
+                warn!(error = %error, "What older versions kept of visitors cannot be removed yet: {error}");
+                tokio::time::sleep(ROWS_RETRY).await;
+            }
+        }
+        end_visits(&memory).await;
+    }
+    loop {
+        tokio::time::sleep(VISITS_EVERY).await;
+        end_visits(&memory).await;
+    }
+}
+
+async fn end_visits(memory: &Memory) {
+    if let Err(error) = memory.sweep_live().await {
+        warn!(error = %error, "Live sessions whose time is over cannot be ended yet: {error}");
     }
 }
 

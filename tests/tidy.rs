@@ -11,7 +11,7 @@ const FLOORS: [&str; 7] = [
     "worker → turn, digest, lifecycle, review",
     "memory → recall, courier",
     "store",
-    "takeout → clarify → knowledge → fact → episode → topic → session, tenant, webhook",
+    "takeout → clarify → knowledge → fact → live → episode → topic → session, tenant, webhook",
     "model",
     "message, scope, job, clock, id, tokens, language, period, meter, mode, spelling, quick",
 ];

@@ -145,7 +145,7 @@ fn memory_lines(meters: &MemoryMeters) -> String {
     text
 }
 
-fn counters(meters: &Meters) -> [(&'static str, &'static str, u64); 35] {
+fn counters(meters: &Meters) -> [(&'static str, &'static str, u64); 37] {
     [
         ("requests", "Requests of every kind.", meters.requests.get()),
         ("turns_stored", "Turns whose ending reached the disk.", meters.turns_stored.get()),
@@ -175,6 +175,8 @@ fn counters(meters: &Meters) -> [(&'static str, &'static str, u64); 35] {
         ("webhooks_delivered", "Webhooks that their receivers have.", meters.webhooks_delivered.get()),
         ("webhooks_failed", "Tries at webhooks that failed.", meters.webhooks_failed.get()),
         ("webhooks_dead", "Webhooks that were given up.", meters.webhooks_dead.get()),
+        ("live_sessions_ended", "Live sessions that ended.", meters.live_ended.get()),
+        ("live_sessions_refused", "Visitors turned away because there were too many.", meters.live_refused.get()),
         ("clock_leaps", "Cleanups put off because the wall clock leapt.", meters.clock_leaps.get()),
         ("chat_requests", "Requests of conversations under /v1.", meters.chat_requests.get()),
         ("without_session", "Those that named no session.", meters.without_session.get()),

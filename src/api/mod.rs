@@ -134,6 +134,8 @@ fn doors() -> OpenApiRouter<App> {
         .routes(routes!(rest::recall::recall))
         .routes(routes!(rest::messages::list, rest::messages::add))
         .routes(routes!(rest::context::show))
+        .routes(routes!(rest::live::transfer))
+        .routes(routes!(rest::live::analytics))
         .routes(routes!(rest::episodes::list))
         .routes(routes!(rest::episodes::digest))
         .routes(routes!(rest::jobs::list))

@@ -18,12 +18,14 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use crate::id::SessionId;
+use crate::live::LiveKey;
 use crate::message::{Message, Role};
-use crate::period::Ttl;
+use crate::period::{Period, Ttl};
 use crate::recall::{AsideSource, Considered, Ranked, Reminder};
 use crate::review::StoredMessage;
 use crate::scope::Scope;
-use crate::session::{Revision, Session, Turn};
+use crate::session::{Revision, Session, SessionKind, Turn};
+use crate::store::live::Seen;
 
 /// A conversation.
 #[derive(Debug, Serialize, ToSchema)]
@@ -46,6 +48,18 @@ pub(super) struct SessionView {
     ended_at: Option<String>,
     /// When it will be removed if nobody comes back, or null.
     expires_at: Option<String>,
+    /// Of a visitor's session: how many messages were said in it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message_count: Option<u64>,
+    /// Of a visitor's session: how many of them are kept as they were said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    messages_held: Option<usize>,
+    /// Of a visitor's session: how many summaries tell of the others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    summaries: Option<usize>,
+    /// Of a visitor's session: what it takes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes: Option<usize>,
 }
 
 impl SessionView {
@@ -63,6 +77,32 @@ impl SessionView {
             ended_at: session.ended_at.map(time),
             expires_at: session.expires_at(server_ttl).map(time),
             metadata: session.metadata,
+            message_count: None,
+            messages_held: None,
+            summaries: None,
+            bytes: None,
+        }
+    }
+
+    pub(super) fn of_live(seen: &Seen, until: Timestamp) -> Self {
+        let Seen { key, session, lease, last_accessed } = seen;
+        Self {
+            id: key.to_string(),
+            tenant_id: key.tenant.to_string(),
+            user_id: format!("~{}", key.id()),
+            kind: SessionKind::Ephemeral.as_str(),
+            metadata: session.metadata(),
+            ttl: Some(Period::seconds(lease.ttl.as_secs()).to_string()),
+            turns: session.turn_count(),
+            created_at: time(session.created_at),
+            updated_at: time(session.updated_at),
+            last_accessed: time(*last_accessed),
+            expires_at: Some(time(until)),
+            ended_at: None,
+            message_count: Some(session.message_count()),
+            messages_held: Some(session.messages_held()),
+            summaries: Some(session.summaries().count()),
+            bytes: Some(session.bytes()),
         }
     }
 }
@@ -89,6 +129,12 @@ pub(super) struct TurnView {
 }
 
 impl TurnView {
+    pub(super) fn of_live(turn: Turn, key: &LiveKey) -> Self {
+        let mut view = Self::of(turn, &key.scope());
+        view.session_id = key.to_string();
+        view
+    }
+
     pub(super) fn of(turn: Turn, scope: &Scope) -> Self {
         Self {
             id: turn.id.to_string(),

@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::episode::{EpisodeSettings, Window};
 use crate::language::when;
+use crate::live::{HOURS_MAX, LiveSettings, MEGABYTE, MESSAGES_MAX, check_megabytes};
 use crate::memory::{AskingSettings, ClarificationSettings, InjectInto, KnowledgeSettings, MemorySettings, WindowAs};
 use crate::mode::Mode;
 use crate::period::{Period, Ttl};
@@ -97,7 +98,13 @@ pub struct Settings {
     pub window_turns: usize,
     pub window_keep: usize,
     pub stretch_turns: usize,
+    pub enable_session_memory: bool,
+    pub session_ttl_hours: u64,
+    pub session_max_messages: usize,
     pub session_summarize_after: usize,
+    pub session_memory_max_mb: f64,
+    pub session_max_sessions: usize,
+    pub session_memory_total_mb: u64,
     pub summary_tokens: usize,
     pub summary_hours: Period,
     pub topics_max: usize,
@@ -254,7 +261,13 @@ impl Default for Settings {
             window_turns: memory.episodes.durable.at,
             window_keep: memory.episodes.durable.keep,
             stretch_turns: memory.episodes.durable.stretch,
-            session_summarize_after: memory.episodes.ephemeral.at - 1,
+            enable_session_memory: memory.live.enabled,
+            session_ttl_hours: memory.live.ttl.as_secs() / 3600,
+            session_max_messages: memory.live.messages_max,
+            session_summarize_after: memory.live.summarize_after,
+            session_memory_max_mb: memory.live.bytes_max as f64 / MEGABYTE,
+            session_max_sessions: memory.live.sessions_max,
+            session_memory_total_mb: memory.live_bytes_max as u64 / MEGABYTE as u64,
             summary_tokens: memory.episodes.summary_tokens,
             summary_hours: Period::hours(24),
             topics_max: memory.topics_max,
@@ -372,6 +385,22 @@ impl Settings {
             auth_cache_max: self.auth_cache_max.duration(),
             // `check` has seen that it can be read.
             webhook: self.webhook().unwrap_or_default(),
+            live: self.live(),
+            // Tenants have their own.
+            session_presets: std::collections::BTreeMap::new(),
+            live_bytes_max: (self.session_memory_total_mb as usize).saturating_mul(MEGABYTE as usize),
+        }
+    }
+
+    /// How live sessions behave.
+    fn live(&self) -> LiveSettings {
+        LiveSettings {
+            enabled: self.enable_session_memory,
+            ttl: Period::hours(self.session_ttl_hours).duration(),
+            messages_max: self.session_max_messages,
+            summarize_after: self.session_summarize_after,
+            bytes_max: (self.session_memory_max_mb * MEGABYTE) as usize,
+            sessions_max: self.session_max_sessions,
         }
     }
 
@@ -458,13 +487,17 @@ impl Settings {
 
     /// What is wrong with the settings as a whole, with what to do about it.
     pub fn check(&self) -> Result<(), String> {
-        let bounds: [(&str, usize, std::ops::RangeInclusive<usize>); 23] = [
+        let bounds: [(&str, usize, std::ops::RangeInclusive<usize>); 27] = [
             ("context_messages", self.context_messages, 0..=1_000),
             ("recall_tokens", self.recall_tokens, 0..=100_000),
             ("recall_episodes", self.recall_episodes, 0..=20),
             ("window_turns", self.window_turns, 0..=10_000),
             ("stretch_turns", self.stretch_turns, 1..=1_000),
             ("session_summarize_after", self.session_summarize_after, 3..=1_000),
+            ("session_ttl_hours", self.session_ttl_hours as usize, 1..=HOURS_MAX),
+            ("session_max_messages", self.session_max_messages, 2..=MESSAGES_MAX),
+            ("session_max_sessions", self.session_max_sessions, 1..=1_000_000),
+            ("session_memory_total_mb", self.session_memory_total_mb as usize, 1..=1_000_000),
             ("summary_tokens", self.summary_tokens, 16..=10_000),
             ("trace_candidates", self.trace_candidates, 0..=200),
             ("index_bytes_max", self.index_bytes_max, 1 << 20..=1 << 40),
@@ -488,6 +521,7 @@ impl Settings {
                 return Err(format!("`{name}` is {value}, it must be from {} to {}", allowed.start(), allowed.end()));
             }
         }
+        check_megabytes(self.session_memory_max_mb).map_err(|reason| format!("`session_memory_max_mb` {reason}"))?;
         if self.clarification_ttl > Period::hours(24) {
             return Err("`clarification_ttl` is over 24h; what was asked so long ago is no open question".into());
         }

@@ -15,7 +15,7 @@ use crate::memory::Memory;
 use crate::model::memory::{Failure, FailureKind, NoProposal, Proposal, Spent};
 use crate::model::summarise::{Extractive, Summariser, SummaryFuture, Talk, Telling};
 use crate::scope::Scope;
-use crate::store::{Claim, DaySpent, Page, PageRequest, StoreError, UnusedAnswer};
+use crate::store::{Claim, DaySpent, Page, PageRequest, StoreError, UnusedAnswer, day_of};
 
 /// For which job something is asked, and about which topic.
 #[derive(Debug, Clone, Copy)]
@@ -209,10 +209,4 @@ async fn unmetered(asking: Asking<'_>, ask: SummaryFuture<'_>) -> Result<Option<
         Err(_) if asking.is_last_try() => Ok(None),
         Err(no) => Err(no.why.into()),
     }
-}
-
-/// The day of a moment, counted from 1970.
-fn day_of(at: Timestamp) -> i64 {
-    const DAY_SECONDS: i64 = 86_400;
-    at.as_second().div_euclid(DAY_SECONDS)
 }

@@ -123,6 +123,15 @@ impl Memory {
         }
     }
 
+    /// Removes what older versions kept of visitors in the data file, a few sessions at a time. Answers how many went.
+    pub async fn forget_visits(&self) -> Result<u64, StoreError> {
+        let gone = self.parts.store.forget_visits().await?;
+        if gone > 0 {
+            info!(sessions = gone, "Removed {gone} sessions of visitors that an older version kept in the data file");
+        }
+        Ok(gone)
+    }
+
     /// Marks turns as partial that have waited for the results of tools for this long.
     pub async fn give_up_on_tools(&self, patience: SignedDuration) {
         let before = self.parts.clock.reading().wall.saturating_sub(patience).unwrap_or(Timestamp::MIN);

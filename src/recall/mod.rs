@@ -35,6 +35,7 @@ mod text;
 mod told;
 mod topics;
 mod vectors;
+mod visit;
 mod weights;
 
 pub(crate) use render::recent_conversation;

@@ -15,6 +15,7 @@ mod facts;
 mod job;
 mod knowledge;
 mod ledger;
+pub mod live;
 mod outbox;
 mod page;
 mod recall;
@@ -32,7 +33,7 @@ pub use facts::{
 };
 pub use job::{Claim, Effect, Finished, JobCounts, Jobs};
 pub use knowledge::{DuePassage, HeldDocument, Knowledge, KnowledgeBounds, KnowledgeOutline, NewDocument};
-pub use ledger::{DaySpent, Ledger, UNUSED_ANSWERS_MAX, UnusedAnswer};
+pub use ledger::{DaySpent, Ledger, UNUSED_ANSWERS_MAX, UnusedAnswer, day_of};
 pub use outbox::{OUTBOX_DEAD_MAX, OUTBOX_WAITING_MAX, Outbox, Parcel, ParcelClaim, ParcelCounts, PostedParcel};
 pub use page::{Page, PageRequest};
 pub use recall::{
@@ -213,6 +214,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// Marks turns that a former process left pending as failed. Answers how many.
     fn fail_abandoned(&self) -> StoreFuture<'_, u64>;
+
+    /// Removes sessions of visitors, which older versions kept here, a few at a time. Answers how many went.
+    fn forget_visits(&self) -> StoreFuture<'_, u64>;
 
     /// Whether the store answers.
     fn ping(&self) -> StoreFuture<'_, ()>;

@@ -9,12 +9,14 @@ use serde_json::{Map, Value};
 use super::Limits;
 use crate::mode::Mode;
 use crate::period::Ttl;
-use crate::session::TemplatePatch;
+use crate::session::{SessionPreset, TemplatePatch};
 use crate::spelling::closest;
 use crate::webhook::{HookSettings, HookUrl, SigningSecret};
 
 /// Largest settings of a tenant, as JSON.
 const SETTINGS_BYTES_MAX: usize = 64 * 1024;
+/// Longest that a visitor's session may wait: a week.
+const SESSION_HOURS_MAX: usize = 7 * 24;
 
 /// A tenant's settings; each is named as the server's is. docs/tenants.md says what each does.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -62,10 +64,25 @@ pub struct TenantSettings {
     pub session_end_secret: Option<SigningSecret>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub webhook_private_addresses: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enable_session_memory: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_ttl_hours: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_max_messages: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_summarize_after: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_memory_max_mb: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_max_sessions: Option<usize>,
+    /// What sessions of visitors begin with, by name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub session_templates: BTreeMap<String, SessionPreset>,
 }
 
 /// Every name there is; a test keeps it in step.
-const NAMES: [&str; 20] = [
+const NAMES: [&str; 27] = [
     "ttl",
     "mode",
     "model",
@@ -86,6 +103,13 @@ const NAMES: [&str; 20] = [
     "session_end_webhook",
     "session_end_secret",
     "webhook_private_addresses",
+    "enable_session_memory",
+    "session_ttl_hours",
+    "session_max_messages",
+    "session_summarize_after",
+    "session_memory_max_mb",
+    "session_max_sessions",
+    "session_templates",
 ];
 
 /// Why settings cannot be a tenant's.
@@ -170,18 +194,25 @@ impl TenantSettings {
     }
 
     fn check(&self) -> Result<(), SettingsError> {
-        let bounds: [(&str, Option<usize>, RangeInclusive<usize>); 5] = [
+        let bounds: [(&str, Option<usize>, RangeInclusive<usize>); 9] = [
             ("context_messages", self.context_messages, 0..=1_000),
             ("recall_tokens", self.recall_tokens, 0..=100_000),
             ("model_tokens_max", self.model_tokens_max, 256..=100_000_000),
             ("query_chars_max", self.query_chars_max, 1..=10_000_000),
             ("answer_chars_max", self.answer_chars_max, 1..=10_000_000),
+            ("session_ttl_hours", self.session_ttl_hours.map(|hours| hours as usize), 1..=SESSION_HOURS_MAX),
+            ("session_max_messages", self.session_max_messages, 2..=1_000),
+            ("session_summarize_after", self.session_summarize_after, 3..=1_000),
+            ("session_max_sessions", self.session_max_sessions, 1..=1_000_000),
         ];
         let invalid = |name: &str, reason: String| Err(SettingsError::Invalid { name: name.into(), reason });
         for (name, value, allowed) in bounds {
             if let Some(value) = value.filter(|value| !allowed.contains(value)) {
                 return invalid(name, format!("{value} is not from {} to {}", allowed.start(), allowed.end()));
             }
+        }
+        if let Some(megabytes) = self.session_memory_max_mb.filter(|megabytes| !(0.1..=1_000.0).contains(megabytes)) {
+            return invalid("session_memory_max_mb", format!("{megabytes} is not from 0.1 to 1000"));
         }
         if self.model.as_ref().is_some_and(|model| model.trim().is_empty()) {
             return invalid("model", "it is empty; null takes it away".into());

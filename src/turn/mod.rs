@@ -32,6 +32,7 @@ use crate::recall::Reminder;
 use crate::scope::Scope;
 use crate::session::{DoesNotFit, Intent, SessionSeed, TextError, check_text};
 use crate::store::StoreError;
+use crate::store::live::LiveError;
 use crate::tenant::OverLimit;
 
 /// Most events of a turn that wait for a slow reader before the model is made to wait.
@@ -163,6 +164,9 @@ pub enum TurnError {
     /// The tenant has had enough.
     #[error(transparent)]
     OverLimit(#[from] OverLimit),
+    /// The visitor's session cannot take it.
+    #[error(transparent)]
+    Live(#[from] LiveError),
     /// The same key came with another question.
     #[error("this Idempotency-Key was used for another question")]
     KeyReused,

@@ -27,6 +27,8 @@ mod keys;
 mod knowledge;
 mod layers;
 mod lifecycle;
+mod live;
+mod live_rest;
 mod memory_model;
 mod memory_server;
 mod openai;

@@ -8,6 +8,7 @@ pub(super) mod facts;
 pub(super) mod jobs;
 pub(super) mod keys;
 pub(super) mod knowledge;
+pub(super) mod live;
 pub(super) mod messages;
 pub(super) mod recall;
 pub(super) mod sessions;

@@ -28,6 +28,17 @@ impl Recall {
         self.passages.find(tenant, &sought).await
     }
 
+    /// What a tenant knows about a visitor's question: the few passages that are about it.
+    pub(crate) async fn told_to_visitors(
+        self: &Arc<Self>,
+        tenant: &TenantScope,
+        question: &str,
+    ) -> Result<Vec<Aside>, RecallError> {
+        let found = self.search_knowledge(tenant, question, CONSIDERED).await?;
+        let decided = found.into_iter().enumerate().map(|(rank, found)| decided(rank, found));
+        Ok(decided.filter(|(_, fate)| fate.is_none()).map(|(aside, _)| aside).collect())
+    }
+
     /// Reads what was just added to a tenant's knowledge, so that the next question need not.
     pub fn follow_knowledge(&self, tenant: &TenantScope) {
         let (desk, tenant) = (Arc::clone(&self.passages), tenant.clone());

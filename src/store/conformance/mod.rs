@@ -25,6 +25,7 @@ pub mod jobs;
 pub mod knowledge;
 pub mod ledger;
 pub mod lifecycle;
+pub mod live;
 pub mod outbox;
 pub mod recall;
 pub mod revisions;

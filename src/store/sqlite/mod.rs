@@ -53,8 +53,8 @@ use self::readers::Readers;
 use self::writer::Writer;
 use super::archive::{Archive, ArchiveSize, Moved, Packed};
 use super::{
-    ChangeMark, Changes, DerivedRow, DueTurn, Episodes, Expired, Expiry, Facts, HistoryMatch, Jobs, Kept, Knowledge, Ledger,
-    Opened, Outbox, Page, PageRequest, RecallCursor, RecallPage, Recent, Revised, Stats, Store, StoreError,
+    ChangeMark, Changes, DerivedRow, DueTurn, Episodes, Expired, Expiry, Facts, HistoryMatch, Jobs, Kept, Knowledge,
+    Ledger, Opened, Outbox, Page, PageRequest, RecallCursor, RecallPage, Recent, Revised, Stats, Store, StoreError,
     StoreFuture, Takeout, Tenants, Todo, Topics, Trail,
 };
 use crate::clock::Clock;
@@ -223,6 +223,9 @@ impl Archive for Sqlite {
         self.read(archive::size)
     }
 }
+
+/// Sessions of visitors that are removed in one transaction.
+const VISITS_BATCH: usize = 100;
 
 /// From how many turns on a session is due. An ephemeral one counts messages, and a turn is two of them.
 fn due(settings: &EpisodeSettings) -> Due {
@@ -484,6 +487,24 @@ impl Store for Sqlite {
                     return Ok(total);
                 }
             }
+        })
+    }
+
+    fn forget_visits(&self) -> StoreFuture<'_, u64> {
+        let (notes, clock) = (self.writer.notes(), Arc::clone(&self.clock));
+        Box::pin(async move {
+            // Looked for beside the writer: nearly always there are none.
+            let visits = self.readers.read(|db| session::visits(db, VISITS_BATCH)).await?;
+            let gone = visits.len() as u64;
+            let forget = move |db: &Connection| {
+                visits.iter().try_for_each(|(scope, id)| session::delete(db, scope, *id, clock.now()).map(drop))?;
+                notes.erased(true);
+                Ok(())
+            };
+            if gone > 0 {
+                self.write(forget).await?;
+            }
+            Ok(gone)
         })
     }
 

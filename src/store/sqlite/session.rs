@@ -146,6 +146,18 @@ pub(super) fn delete(db: &Connection, scope: &Scope, id: SessionId, now: Timesta
     Ok(Some(turns as u64))
 }
 
+/// Sessions of visitors that older versions kept.
+pub(super) fn visits(db: &Connection, limit: usize) -> Result<Vec<(Scope, SessionId)>, StoreError> {
+    let sql = "SELECT tenant, user, id FROM session WHERE kind = 'ephemeral' LIMIT ?1";
+    let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
+    let read = |row: &Row<'_>| {
+        let scope = Scope::as_stored(row.get_ref(0)?.as_str()?, row.get_ref(1)?.as_str()?);
+        Ok((scope, SessionId::from_uuid(uuid::Uuid::from_bytes(row.get(2)?))))
+    };
+    let rows = statement.query_map([rows_max(limit)], read).map_err(|error| meaning(&error))?;
+    rows.collect::<Result<_, _>>().map_err(|error| meaning(&error))
+}
+
 /// A user's sessions in the order they began; the cursor is the session's key.
 pub(super) fn list(db: &Connection, scope: &Scope, page: PageRequest) -> Result<Page<Session>, StoreError> {
     let mut statement = db.prepare_cached(&list_sql()).map_err(|error| meaning(&error))?;

@@ -255,6 +255,10 @@ impl Store for Flaky {
         self.inner.fail_abandoned()
     }
 
+    fn forget_visits(&self) -> StoreFuture<'_, u64> {
+        self.inner.forget_visits()
+    }
+
     fn ping(&self) -> StoreFuture<'_, ()> {
         self.inner.ping()
     }
