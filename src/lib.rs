@@ -54,9 +54,9 @@
 //! | spine | [`worker`], [`turn`], [`digest`], [`lifecycle`], [`review`] |
 //! | desk | [`memory`], [`recall`], [`courier`] |
 //! | store | [`store`] |
-//! | rooms | [`takeout`], [`fact`], [`episode`], [`topic`], [`session`], [`tenant`], [`webhook`] |
+//! | rooms | [`takeout`], [`knowledge`], [`fact`], [`episode`], [`topic`], [`session`], [`tenant`], [`webhook`] |
 //! | model | [`model`] |
-//! | ground | [`message`], [`scope`], [`job`], [`clock`], [`id`], [`tokens`], [`language`], [`period`], [`meter`], [`mode`], [`spelling`] |
+//! | ground | [`message`], [`scope`], [`job`], [`clock`], [`id`], [`tokens`], [`language`], [`period`], [`meter`], [`mode`], [`spelling`], [`quick`] |
 
 pub mod api;
 pub mod clarify;
@@ -69,6 +69,7 @@ pub mod episode;
 pub mod fact;
 pub mod id;
 pub mod job;
+pub mod knowledge;
 pub mod language;
 pub mod lifecycle;
 pub mod memory;
@@ -77,6 +78,7 @@ pub mod meter;
 pub mod mode;
 pub mod model;
 pub mod period;
+pub mod quick;
 pub mod recall;
 pub mod review;
 pub mod scope;

@@ -9,6 +9,9 @@ mod tenants;
 pub use tenants::{Roll, Shown, TenantDesk};
 
 mod clarifications;
+mod reader;
+
+pub use reader::{KnowledgeSettings, ReadError, Reader};
 
 pub use clarifications::{ClarificationDesk, ClarificationSettings, HeldClarification};
 
@@ -119,6 +122,8 @@ pub struct MemorySettings {
     pub model: Option<String>,
     /// How much a tenant may use; zero is as much as it likes.
     pub limits: Limits,
+    /// How files become knowledge, and how much of it there may be.
+    pub knowledge: KnowledgeSettings,
     /// How long keys are believed while the store does not answer.
     pub auth_cache_max: Duration,
     /// Where the end of a session is told.
@@ -184,6 +189,7 @@ impl Default for MemorySettings {
             mode: Mode::Active,
             model: None,
             limits: Limits::default(),
+            knowledge: KnowledgeSettings::default(),
             auth_cache_max: Duration::from_secs(15 * 60),
             webhook: HookSettings::default(),
         }
@@ -204,6 +210,8 @@ pub struct Memory {
     pub(crate) topics: Arc<TopicDesk>,
     /// Questions that wait for a choice. Nothing of it is ever written.
     pub(crate) clarifications: Arc<ClarificationDesk>,
+    /// Who reads strangers' files.
+    pub(crate) reader: Arc<Reader>,
     /// A place for each turn under way; closing waits until all are free.
     pub(crate) running: Arc<Semaphore>,
     /// Whether the memory model is left alone for a while.
@@ -240,6 +248,7 @@ impl Memory {
         let recall = Arc::new(Recall::new(recall_parts(&parts), settings.recall.clone()));
         let topics = Arc::new(TopicDesk::new(Arc::clone(&parts.store), Arc::clone(&parts.embedder)));
         let clarifications = Arc::new(ClarificationDesk::new(settings.clarifications, Arc::clone(&parts.clock)));
+        let reader = Arc::new(Reader::new(settings.knowledge.clone()));
         let (settings, templates) = (Arc::new(settings), Arc::new(parts.templates.clone()));
         let tenants = Arc::new(TenantDesk::new(&parts, &settings, &templates));
         Self {
@@ -250,6 +259,7 @@ impl Memory {
             recall,
             topics,
             clarifications,
+            reader,
             running,
             resting: Arc::default(),
             locks: Arc::default(),

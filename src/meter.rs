@@ -103,6 +103,10 @@ pub struct Meters {
     pub facts_superseded: Counter,
     /// What looked like a fact and was none.
     pub facts_refused: Counter,
+    /// Documents and notes that were added to what tenants know.
+    pub documents: Counter,
+    /// Files that were refused.
+    pub documents_refused: Counter,
     /// Cleanups that ran to their end.
     pub cleanups: Counter,
     /// Cleanups that failed.

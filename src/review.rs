@@ -1,11 +1,13 @@
 //! What a person sees, adds and removes: conversations here, topics in `topics`, facts in `facts`, open questions in
-//! `clarifications`, tenants and keys in `tenants`, the end of a conversation in `end`; what they take away in `export` and bring along in `import`.
+//! `clarifications`, documents in `knowledge`, tenants and keys in `tenants`, the end of a conversation in `end`; what they take away in `export` and
+//! bring along in `import`.
 
 mod clarifications;
 mod end;
 mod export;
 mod facts;
 mod import;
+mod knowledge;
 mod tenants;
 mod topics;
 
@@ -13,6 +15,7 @@ pub use clarifications::OpenClarification;
 pub use export::ExportRequest;
 pub use facts::{FactPatch, NewFact, UndoneFacts};
 pub use import::{ImportReport, Importer};
+pub use knowledge::{KnowledgeError, NOTE_CHARS_MAX, Upload};
 pub use tenants::TenantError;
 pub use topics::{FoundTopic, TopicContext, TopicMessage, TopicView};
 

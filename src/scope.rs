@@ -128,6 +128,11 @@ impl Scope {
         Self { tenant: self.tenant.clone(), user: User(User::UNNAMED.into()) }
     }
 
+    /// What this user shares with all others of the tenant.
+    pub fn shared(&self) -> TenantScope {
+        TenantScope(self.tenant.clone())
+    }
+
     /// The tenant.
     pub fn tenant(&self) -> &Tenant {
         &self.tenant
@@ -136,6 +141,27 @@ impl Scope {
     /// The user.
     pub fn user(&self) -> &User {
         &self.user
+    }
+}
+
+/// What all users of one tenant share: its knowledge. Nobody's conversation is in it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct TenantScope(Tenant);
+
+impl TenantScope {
+    /// What a tenant's users share, for somebody who was let in to that tenant.
+    pub fn new(tenant: Tenant) -> Self {
+        Self(tenant)
+    }
+
+    /// Whose something in the store is. Only the store knows.
+    pub(crate) fn as_stored(tenant: &str) -> Self {
+        Self(Tenant(tenant.into()))
+    }
+
+    /// The tenant.
+    pub fn tenant(&self) -> &Tenant {
+        &self.0
     }
 }
 

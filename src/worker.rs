@@ -37,6 +37,8 @@ const BLOCKS_EVERY: Duration = Duration::from_secs(10);
 const TOPICS_EVERY: Duration = Duration::from_secs(1);
 /// How often words are looked for that are yet to be understood.
 const FACTS_EVERY: Duration = Duration::from_secs(1);
+/// How often passages without a vector are looked for.
+const PASSAGES_EVERY: Duration = Duration::from_secs(60);
 /// How soon a failed cleanup is tried again, at most.
 const CLEANUP_RETRY: Duration = Duration::from_secs(300);
 
@@ -54,13 +56,14 @@ impl Worker {
         let tools = tokio::spawn(until(stopped.clone(), give_up_on_tools(memory.clone())));
         let rows = tokio::spawn(until(stopped.clone(), derive_rows(memory.clone())));
         let episodes = tokio::spawn(until(stopped.clone(), embed_episodes(memory.clone())));
+        let passages = tokio::spawn(until(stopped.clone(), embed_knowledge(memory.clone())));
         let blocks = tokio::spawn(until(stopped.clone(), pack_blocks(memory.clone())));
         let jobs = tokio::spawn(run_jobs(memory.clone(), stopped.clone()));
         let topics = tokio::spawn(until(stopped.clone(), tend_topics(memory.clone())));
         let facts = tokio::spawn(until(stopped.clone(), learn_facts(memory.clone())));
         let post = tokio::spawn(post::deliver(memory.clone(), stopped.clone()));
         let cleaning = tokio::spawn(until(stopped, clean_up(memory, clock, cleanup_every)));
-        Self { stop, tasks: vec![cleaning, tools, rows, jobs, blocks, topics, episodes, facts, post] }
+        Self { stop, tasks: vec![cleaning, tools, rows, jobs, blocks, topics, episodes, facts, passages, post] }
     }
 
     /// Starts writing what waits in this store.
@@ -131,6 +134,16 @@ async fn embed_episodes(memory: Memory) {
             Err(error) => warn!(error = %error, "Vectors of summaries cannot be written yet: {error}"),
         }
         tokio::time::sleep(ROWS_RETRY).await;
+    }
+}
+
+/// The same for passages of documents; those that are added while the embedder does not answer come later, too.
+async fn embed_knowledge(memory: Memory) {
+    loop {
+        if let Err(error) = memory.embed_knowledge().await {
+            warn!(error = %error, "Vectors of passages cannot be written yet: {error}");
+        }
+        tokio::time::sleep(PASSAGES_EVERY).await;
     }
 }
 

@@ -12,9 +12,11 @@ use utoipa::ToSchema;
 use super::identity::SESSION_HEADER;
 use crate::clarify::ClarificationError;
 use crate::id::SessionId;
+use crate::knowledge::ParseError;
+use crate::memory::ReadError;
 use crate::model::ModelError;
 use crate::recall::RecallError;
-use crate::review::{ReviewError, TenantError};
+use crate::review::{KnowledgeError, ReviewError, TenantError};
 use crate::session::TextError;
 use crate::store::StoreError;
 use crate::tenant::{KeyError, OverLimit};
@@ -152,6 +154,61 @@ impl From<TenantError> for ApiError {
             TenantError::Store(store) => store.into(),
         }
     }
+}
+
+impl From<KnowledgeError> for ApiError {
+    fn from(error: KnowledgeError) -> Self {
+        let detail = error.to_string();
+        match error {
+            KnowledgeError::Unknown(_) => {
+                Self::new(StatusCode::NOT_FOUND, "unknown_document", "Document not found", detail)
+            }
+            KnowledgeError::Name(_) => Self::bad_request("invalid_name", "Invalid name", detail),
+            KnowledgeError::Nothing => Self::bad_request("no_file", "No file", detail),
+            KnowledgeError::Text { ref reason, .. } => {
+                let (status, code) = text_code(reason);
+                Self::new(status, code, "Invalid text", detail)
+            }
+            KnowledgeError::TooLarge { .. } => {
+                Self::new(StatusCode::PAYLOAD_TOO_LARGE, "document_too_large", "Document too large", detail)
+            }
+            KnowledgeError::Unread { ref reason, .. } => unread(reason, detail),
+            KnowledgeError::Busy => {
+                let mut error = Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", "Too many uploads", detail);
+                error.retry_after = Some("5".to_owned());
+                error
+            }
+            KnowledgeError::OverLimit(over) => over.into(),
+            KnowledgeError::Store(store) => store.into(),
+            KnowledgeError::Stopping => {
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", "Server is stopping", "ask again in a moment")
+            }
+        }
+    }
+}
+
+/// Why a file was not read, as clients are told.
+fn unread(reason: &ReadError, detail: String) -> ApiError {
+    let file = match reason {
+        ReadError::File(file) => file,
+        ReadError::NoParser => {
+            return ApiError::new(StatusCode::NOT_IMPLEMENTED, "no_parser", "Files cannot be read", detail);
+        }
+        ReadError::Parser(_) => {
+            return ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "parser_failed", "Files cannot be read", detail);
+        }
+    };
+    let (status, code, title) = match file {
+        ParseError::Unsupported { .. } => {
+            (StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_document", "Document not supported")
+        }
+        ParseError::Encrypted => (StatusCode::BAD_REQUEST, "document_encrypted", "Document is encrypted"),
+        ParseError::Broken { .. } => (StatusCode::BAD_REQUEST, "document_broken", "Document is broken"),
+        ParseError::TooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "document_too_large", "Document too large"),
+        ParseError::Empty { .. } => (StatusCode::BAD_REQUEST, "document_empty", "Document is empty"),
+        ParseError::TooCostly { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "document_too_costly", "Document too costly"),
+    };
+    ApiError::new(status, code, title, detail)
 }
 
 impl From<RecallError> for ApiError {

@@ -20,7 +20,7 @@ use super::error::ApiError;
 use crate::clock::Clock;
 use crate::config::{Secret, Settings};
 use crate::id::SessionId;
-use crate::scope::{IdError, Scope, Tenant, User, Whose};
+use crate::scope::{IdError, Scope, Tenant, TenantScope, User, Whose};
 use crate::tenant::Right;
 
 /// The session of a request and of its response.
@@ -202,6 +202,11 @@ impl App {
                 Err(ApiError::new(StatusCode::FORBIDDEN, "missing_right", "Right missing", detail))
             }
         }
+    }
+
+    /// What the tenant of whoever was let in knows. It is shared by all its users, so it does not matter who asks.
+    pub(super) fn shared(&self, visitor: &Visitor) -> TenantScope {
+        TenantScope::new(visitor.access.tenant.clone())
     }
 
     pub(super) fn clock(&self) -> &dyn Clock {

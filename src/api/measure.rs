@@ -145,7 +145,7 @@ fn memory_lines(meters: &MemoryMeters) -> String {
     text
 }
 
-fn counters(meters: &Meters) -> [(&'static str, &'static str, u64); 33] {
+fn counters(meters: &Meters) -> [(&'static str, &'static str, u64); 35] {
     [
         ("requests", "Requests of every kind.", meters.requests.get()),
         ("turns_stored", "Turns whose ending reached the disk.", meters.turns_stored.get()),
@@ -161,6 +161,8 @@ fn counters(meters: &Meters) -> [(&'static str, &'static str, u64); 33] {
         ("facts_learned", "Facts that were learned.", meters.facts_learned.get()),
         ("facts_superseded", "Facts that gave way to newer ones.", meters.facts_superseded.get()),
         ("facts_refused", "What looked like a fact and was none.", meters.facts_refused.get()),
+        ("documents", "Documents and notes added to what tenants know.", meters.documents.get()),
+        ("documents_refused", "Files that could not be read.", meters.documents_refused.get()),
         ("embedder_failures", "Texts or batches that an embedder made no vectors of.", meters.embedder_failures.get()),
         ("jobs_done", "Jobs that were done.", meters.jobs_done.get()),
         ("jobs_failed", "Tries at jobs that failed.", meters.jobs_failed.get()),

@@ -72,6 +72,7 @@ struct Doors {
     require_session_header: bool,
     rules: Rules,
     body_bytes_max: usize,
+    document_bytes_max: usize,
     body_timeout: Duration,
 }
 
@@ -98,6 +99,7 @@ impl App {
             require_session_header: settings.require_session_header,
             rules: Rules::of(settings),
             body_bytes_max: settings.body_bytes_max,
+            document_bytes_max: settings.document_bytes_max,
             body_timeout: settings.body_timeout.duration(),
         };
         Self { memory, doors: Arc::new(doors), owner: false }
@@ -154,6 +156,11 @@ fn doors() -> OpenApiRouter<App> {
         .routes(routes!(rest::facts::history))
         .routes(routes!(rest::clarifications::list, rest::clarifications::ask))
         .routes(routes!(rest::clarifications::show, rest::clarifications::drop))
+        .routes(routes!(rest::knowledge::list, rest::knowledge::add))
+        .routes(routes!(rest::knowledge::search))
+        .routes(routes!(rest::knowledge::show, rest::knowledge::remove))
+        .routes(routes!(rest::knowledge::original))
+        .routes(routes!(rest::knowledge::passages))
         .routes(routes!(rest::cleanup::run))
         .routes(routes!(rest::tenants::list, rest::tenants::create))
         .routes(routes!(rest::tenants::show, rest::tenants::update, rest::tenants::delete))

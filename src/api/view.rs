@@ -1,10 +1,12 @@
 //! Our nouns as clients see them. Wire types stay here; the rooms' nouns are free to change.
 
 mod clarification;
+mod document;
 mod fact;
 mod topic;
 
 pub(super) use clarification::{ChosenView, ClarificationView};
+pub(super) use document::{CitationView, DocumentView};
 pub(super) use fact::{FactEventView, FactEvidenceView, FactView};
 pub(super) use topic::{TopicMessageView, TopicSeen, TopicStatsView};
 
@@ -262,6 +264,10 @@ pub(super) struct AsideView {
     turn_last: Option<u64>,
     from: Option<String>,
     to: Option<String>,
+    /// The name and title of the document that a passage is from, and how near the passage is; null for what is no passage.
+    source: Option<String>,
+    document_title: Option<String>,
+    similarity: Option<f64>,
     text: String,
     /// Comparable within a layer only.
     score: f64,
@@ -284,6 +290,9 @@ impl From<Considered> for AsideView {
             turn_last: None,
             from: None,
             to: None,
+            source: None,
+            document_title: None,
+            similarity: None,
             text: aside.text,
             score: thousandths(aside.score.into()),
             fate: fate.as_str(),
@@ -295,13 +304,18 @@ impl From<Considered> for AsideView {
                 (view.level, view.turn_first, view.turn_last) = (Some(level.as_str()), Some(first), Some(last));
                 (view.from, view.to) = (Some(time(from)), Some(time(to)));
             }
+            AsideSource::Passage(citation) => {
+                view.id = citation.passage.to_string();
+                (view.source, view.document_title) = (Some(citation.source), Some(citation.title));
+                view.similarity = Some(thousandths(citation.similarity.into()));
+            }
             AsideSource::Other(id) => view.id = id,
         }
         view
     }
 }
 
-fn part_of(name: &str, part: f32) -> (String, Value) {
+pub(super) fn part_of(name: &str, part: f32) -> (String, Value) {
     (name.to_owned(), thousandths(part.into()).into())
 }
 
@@ -310,7 +324,7 @@ pub(super) fn millis(took: Duration) -> f64 {
     thousandths(took.as_secs_f64() * 1e3)
 }
 
-fn thousandths(number: f64) -> f64 {
+pub(super) fn thousandths(number: f64) -> f64 {
     (number * 1e3).round() / 1e3
 }
 

@@ -66,11 +66,20 @@ impl Engine {
         let (ids, meters) = (Arc::new(RandomIds), Arc::new(Meters::default()));
         let parts =
             Parts { store, model, upstream, clock, ids, embedder, summariser, weights, templates, meters, ending };
-        let memory = Memory::new(parts, settings.memory());
+        let mut memory_settings = settings.memory();
+        memory_settings.knowledge.parser.get_or_insert_with(own_program);
+        let memory = Memory::new(parts, memory_settings);
         let queue = Arc::clone(&waiting);
         let app = App::new(memory.clone(), Arc::clone(&watch), move || queue.waiting(), settings);
         Ok(Self { memory, app, sqlite, waiting, clock: watch, data, choice })
     }
+}
+
+/// This very program: started again with `parse` it reads strangers' files. By this path it is found even after its file was
+/// replaced by another version.
+fn own_program() -> PathBuf {
+    let linked = PathBuf::from("/proc/self/exe");
+    if linked.exists() { linked } else { std::env::current_exe().unwrap_or(linked) }
 }
 
 /// How much each of recall's signals counts.

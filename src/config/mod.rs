@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::episode::{EpisodeSettings, Window};
 use crate::language::when;
-use crate::memory::{AskingSettings, ClarificationSettings, InjectInto, MemorySettings, WindowAs};
+use crate::memory::{AskingSettings, ClarificationSettings, InjectInto, KnowledgeSettings, MemorySettings, WindowAs};
 use crate::mode::Mode;
 use crate::period::{Period, Ttl};
 use crate::recall::{Profile, RecallSettings};
@@ -121,6 +121,9 @@ pub struct Settings {
     pub sessions_max: u64,
     pub turns_max: u64,
     pub storage_bytes_max: u64,
+
+    pub document_bytes_max: usize,
+    pub knowledge_parser: PathBuf,
 
     pub query_chars_max: usize,
     pub answer_chars_max: usize,
@@ -271,6 +274,8 @@ impl Default for Settings {
             sessions_max: memory.limits.sessions_max,
             turns_max: memory.limits.turns_max,
             storage_bytes_max: memory.limits.storage_bytes_max,
+            document_bytes_max: memory.knowledge.bytes_max,
+            knowledge_parser: PathBuf::new(),
             query_chars_max: memory.query_chars_max,
             answer_chars_max: memory.answer_chars_max,
             metadata_bytes_max: memory.metadata_bytes_max,
@@ -363,6 +368,7 @@ impl Settings {
             // The answerer is made with the server's model.
             model: None,
             limits: self.limits(),
+            knowledge: self.knowledge(),
             auth_cache_max: self.auth_cache_max.duration(),
             // `check` has seen that it can be read.
             webhook: self.webhook().unwrap_or_default(),
@@ -393,6 +399,12 @@ impl Settings {
             turns_max: self.turns_max,
             storage_bytes_max: self.storage_bytes_max,
         }
+    }
+
+    /// How files become knowledge. Without a parser only notes do; whoever runs the program names it.
+    fn knowledge(&self) -> KnowledgeSettings {
+        let parser = Some(self.knowledge_parser.clone()).filter(|path| !path.as_os_str().is_empty());
+        KnowledgeSettings { parser, bytes_max: self.document_bytes_max, ..KnowledgeSettings::default() }
     }
 
     /// How long clarifications wait, and how many.
@@ -446,7 +458,7 @@ impl Settings {
 
     /// What is wrong with the settings as a whole, with what to do about it.
     pub fn check(&self) -> Result<(), String> {
-        let bounds: [(&str, usize, std::ops::RangeInclusive<usize>); 22] = [
+        let bounds: [(&str, usize, std::ops::RangeInclusive<usize>); 23] = [
             ("context_messages", self.context_messages, 0..=1_000),
             ("recall_tokens", self.recall_tokens, 0..=100_000),
             ("recall_episodes", self.recall_episodes, 0..=20),
@@ -464,6 +476,7 @@ impl Settings {
             ("clarifications_max", self.clarifications_max, 1..=1_000_000),
             ("clarifications_tenant_max", self.clarifications_tenant_max, 1..=1_000_000),
             ("cleanup_batch", self.cleanup_batch, 1..=100_000),
+            ("document_bytes_max", self.document_bytes_max, 1_024..=64 << 20),
             ("query_chars_max", self.query_chars_max, 1..=10_000_000),
             ("answer_chars_max", self.answer_chars_max, 1..=10_000_000),
             ("body_bytes_max", self.body_bytes_max, 1_024..=1 << 30),

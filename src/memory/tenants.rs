@@ -328,6 +328,26 @@ impl TenantDesk {
         Ok(())
     }
 
+    /// Whether a tenant may have so many more bytes of documents.
+    pub async fn admit_bytes(&self, tenant: &Tenant, bytes: u64) -> Result<(), OverLimit> {
+        let limits = self.limits(tenant);
+        let most = limits.storage_bytes_max;
+        if most == 0 {
+            return Ok(());
+        }
+        let mut used = self.remembered(tenant);
+        if used.is_none_or(|used| used.bytes.saturating_add(bytes) > most) {
+            used = self.count(tenant, limits).await.ok();
+        }
+        if used.is_some_and(|used| used.bytes.saturating_add(bytes) > most) {
+            return Err(OverLimit { tenant: tenant.clone(), limit: Limit::Bytes, most, wait: FULL_WAIT });
+        }
+        if let Some(counted) = self.counts().get_mut(tenant) {
+            counted.usage.bytes = counted.usage.bytes.saturating_add(bytes);
+        }
+        Ok(())
+    }
+
     fn remembered(&self, tenant: &Tenant) -> Option<Usage> {
         let now = self.steady();
         let counts = self.counts();

@@ -13,6 +13,7 @@ pub mod conformance;
 mod episode;
 mod facts;
 mod job;
+mod knowledge;
 mod ledger;
 mod outbox;
 mod page;
@@ -30,6 +31,7 @@ pub use facts::{
     QUOTES_LAST, STATEMENTS_MAX, Understood, Undo, Undone, Unread, WhichFacts,
 };
 pub use job::{Claim, Effect, Finished, JobCounts, Jobs};
+pub use knowledge::{DuePassage, HeldDocument, Knowledge, KnowledgeBounds, KnowledgeOutline, NewDocument};
 pub use ledger::{DaySpent, Ledger, UNUSED_ANSWERS_MAX, UnusedAnswer};
 pub use outbox::{OUTBOX_DEAD_MAX, OUTBOX_WAITING_MAX, Outbox, Parcel, ParcelClaim, ParcelCounts, PostedParcel};
 pub use page::{Page, PageRequest};
@@ -202,6 +204,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// Webhooks that are yet to be delivered.
     fn outbox(&self) -> &dyn Outbox;
+
+    /// What tenants know: documents and their passages.
+    fn knowledge(&self) -> &dyn Knowledge;
 
     /// Counts what a user has.
     fn stats(&self, scope: &Scope) -> StoreFuture<'_, Stats>;

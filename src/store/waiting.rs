@@ -12,7 +12,7 @@ use tracing::{info, warn};
 use super::check;
 use super::{
     Archive, ChangeMark, Changes, DerivedRow, DueTurn, Episodes, Expired, Expiry, Facts, HistoryMatch, Jobs, Kept,
-    Ledger, Opened, Outbox, Page, PageRequest, RecallCursor, RecallPage, Recent, Revised, Stats, Store, StoreError,
+    Knowledge, Ledger, Opened, Outbox, Page, PageRequest, RecallCursor, RecallPage, Recent, Revised, Stats, Store, StoreError,
     StoreFuture, TRACE_BYTES_MAX, Takeout, Tenants, Todo, Topics, Trail,
 };
 use crate::clock::Clock;
@@ -564,6 +564,10 @@ impl<S: Store> Store for Waiting<S> {
 
     fn outbox(&self) -> &dyn Outbox {
         self.inner.outbox()
+    }
+
+    fn knowledge(&self) -> &dyn Knowledge {
+        self.inner.knowledge()
     }
 
     fn stats(&self, scope: &Scope) -> StoreFuture<'_, Stats> {

@@ -25,6 +25,7 @@ use tokio::sync::mpsc;
 
 use crate::clarify::Chosen;
 use crate::id::{SessionId, TurnId};
+use crate::knowledge::Citation;
 use crate::memory::Memory;
 use crate::model::ModelError;
 use crate::recall::Reminder;
@@ -106,6 +107,8 @@ pub struct Answer {
     pub health: Health,
     /// What the model was reminded of, oldest first.
     pub reminders: Vec<Reminder>,
+    /// What the model was told of that the tenant knows.
+    pub citations: Vec<Citation>,
     /// How much the model was shown.
     pub shown: Shown,
     /// How long the store took.

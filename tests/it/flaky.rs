@@ -15,7 +15,7 @@ use recalld::store::{
     Trail,
 };
 use recalld::store::{
-    Expired, Expiry, Facts, Kept, Ledger, Opened, Outbox, Page, PageRequest, Recent, Sqlite, Stats, Store, StoreError,
+    Expired, Expiry, Facts, Kept, Knowledge, Ledger, Opened, Outbox, Page, PageRequest, Recent, Sqlite, Stats, Store, StoreError,
     StoreFuture, Takeout, Tenants, Topics,
 };
 
@@ -226,6 +226,10 @@ impl Store for Flaky {
 
     fn outbox(&self) -> &dyn Outbox {
         self.inner.outbox()
+    }
+
+    fn knowledge(&self) -> &dyn Knowledge {
+        self.inner.knowledge()
     }
 
     fn stats(&self, scope: &Scope) -> StoreFuture<'_, Stats> {

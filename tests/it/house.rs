@@ -294,6 +294,10 @@ impl Answer {
         Self { status: head.status.as_u16(), headers: head.headers, body }
     }
 
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.body
+    }
+
     pub(crate) fn text(&self) -> &str {
         std::str::from_utf8(&self.body).expect("text")
     }

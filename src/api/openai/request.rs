@@ -5,6 +5,7 @@ use axum::http::{HeaderMap, Method};
 use serde_json::{Map, Value};
 
 use super::bearer;
+use super::files::files_in;
 use super::route::Route;
 use crate::api::App;
 use crate::api::access::Visitor;
@@ -15,8 +16,10 @@ use crate::memory::MemorySettings;
 use crate::mode::Mode;
 use crate::model::relay::{Passed, onward};
 use crate::period::{Period, Ttl};
+use crate::review::Upload;
 use crate::scope::Scope;
 use crate::session::{ClientIds, RequestShape, SessionKind, SessionSeed, recognise_task};
+use crate::tenant::Right;
 use crate::turn::proxy::ProxyRequest;
 
 /// Fields with which a client could send our upstream's key elsewhere.
@@ -33,6 +36,8 @@ pub(super) struct Asked {
     pub(super) task: bool,
     /// Whether it may go on byte for byte.
     pub(super) as_it_came: bool,
+    /// Files that become what the tenant knows.
+    pub(super) files: Vec<Upload>,
 }
 
 impl App {
@@ -55,6 +60,9 @@ impl App {
             SessionChoice::Given(session) => Some(session),
             SessionChoice::Temporary | SessionChoice::None => None,
         };
+        let may_upload =
+            visitor.access.rights.has(Right::Files) && route.scope.ephemeral.is_none() && mode != Mode::Off;
+        let files = if may_upload { files_in(&body) } else { Vec::new() };
         let passed = Passed {
             method: Method::POST,
             path: route.path.clone(),
@@ -79,7 +87,7 @@ impl App {
             passed,
         };
         let as_it_came = request.is_plain() && !renamed;
-        Ok(Asked { scope: caller.scope, request, task, as_it_came })
+        Ok(Asked { scope: caller.scope, request, task, as_it_came, files })
     }
 }
 

@@ -22,6 +22,7 @@ pub mod expiry;
 pub mod facts;
 pub mod following;
 pub mod jobs;
+pub mod knowledge;
 pub mod ledger;
 pub mod lifecycle;
 pub mod outbox;
@@ -125,6 +126,15 @@ macro_rules! conformance {
             jobs::new_jobs_are_told,
             jobs::a_job_that_is_too_early_waits,
             jobs::an_ended_session_need_not_rest,
+            knowledge::a_document_comes_back_as_it_was,
+            knowledge::the_same_name_is_a_new_version,
+            knowledge::the_same_file_again_changes_nothing,
+            knowledge::all_are_kept_or_none,
+            knowledge::documents_and_passages_are_listed_in_pages,
+            knowledge::every_change_of_knowledge_is_told,
+            knowledge::vectors_belong_to_their_embedder,
+            knowledge::one_tenant_never_sees_anothers_knowledge,
+            knowledge::an_erased_tenant_knows_nothing,
             ledger::spending_adds_up_by_tenant_and_day,
             ledger::answers_that_were_no_use_are_kept,
             ledger::answers_go_with_what_was_said,
@@ -246,6 +256,7 @@ mod tests {
             ("facts", include_str!("facts.rs")),
             ("following", include_str!("following.rs")),
             ("jobs", include_str!("jobs.rs")),
+            ("knowledge", include_str!("knowledge.rs")),
             ("ledger", include_str!("ledger.rs")),
             ("lifecycle", include_str!("lifecycle.rs")),
             ("outbox", include_str!("outbox.rs")),

@@ -27,8 +27,7 @@ const MIGRATIONS: [&str; 12] = [
     "",
     include_str!("schema_9.sql"),
     include_str!("schema_10.sql"),
-    // Kept free for what comes beside the next.
-    "",
+    include_str!("schema_11.sql"),
     include_str!("schema_12.sql"),
 ];
 

@@ -66,7 +66,7 @@ pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<(u64, Episode)> {
     Ok((row.get(0)?, episode))
 }
 
-fn floats(bytes: &[u8]) -> Vec<f32> {
+pub(super) fn floats(bytes: &[u8]) -> Vec<f32> {
     bytes.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()
 }
 

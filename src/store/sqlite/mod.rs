@@ -4,7 +4,7 @@
 //! `readers`, `row` (a turn as a row), then the statements: `session`, `turn`, `expire`, `recall`, `job`, `episode`,
 //! `told` (what of those is recalled), `topic` (which turn belongs to which), `topics` (what is kept of them), `archive` (text in
 //! blocks), `fact` (which turns are to be understood), `facts` (what was said and what follows), `ledger` (what the memory
-//! model costs), `tenants` and `seal` (who may come in), `takeout` (records for a file and from one), `outbox` (webhooks to deliver). `changes` tells what the
+//! model costs), `tenants` and `seal` (who may come in), `takeout` (records for a file and from one), `outbox` (webhooks to deliver), `knowledge` (what tenants know). `changes` tells what the
 //! writer touched, `inspect` looks at a file from outside.
 
 mod archive;
@@ -17,6 +17,7 @@ mod fact;
 mod facts;
 mod inspect;
 mod job;
+mod knowledge;
 mod ledger;
 mod lock;
 mod outbox;
@@ -52,7 +53,7 @@ use self::readers::Readers;
 use self::writer::Writer;
 use super::archive::{Archive, ArchiveSize, Moved, Packed};
 use super::{
-    ChangeMark, Changes, DerivedRow, DueTurn, Episodes, Expired, Expiry, Facts, HistoryMatch, Jobs, Kept, Ledger,
+    ChangeMark, Changes, DerivedRow, DueTurn, Episodes, Expired, Expiry, Facts, HistoryMatch, Jobs, Kept, Knowledge, Ledger,
     Opened, Outbox, Page, PageRequest, RecallCursor, RecallPage, Recent, Revised, Stats, Store, StoreError,
     StoreFuture, Takeout, Tenants, Todo, Topics, Trail,
 };
@@ -461,6 +462,10 @@ impl Store for Sqlite {
     }
 
     fn outbox(&self) -> &dyn Outbox {
+        self
+    }
+
+    fn knowledge(&self) -> &dyn Knowledge {
         self
     }
 

@@ -243,6 +243,10 @@ impl Store for Flaky {
         self.inner.outbox()
     }
 
+    fn knowledge(&self) -> &dyn Knowledge {
+        self.inner.knowledge()
+    }
+
     fn stats(&self, scope: &Scope) -> StoreFuture<'_, Stats> {
         self.inner.stats(scope)
     }
