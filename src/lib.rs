@@ -7,7 +7,7 @@
 //!
 //! ```
 //! use std::sync::Arc;
-//! use recalld::{clock::SystemClock, id::RandomIds, memory::{Ending, Memory, MemorySettings, Parts}, meter::Meters};
+//! use recalld::{clock::SystemClock, id::RandomIds, memory::{EndHooks, Memory, MemorySettings, Parts}, meter::Meters};
 //! use recalld::{model::builtin::Builtin, scope::{Scope, Tenant, User}, session::Templates, store::Sqlite};
 //! use recalld::{recall::WeightTable, turn::TurnRequest};
 //!
@@ -26,7 +26,7 @@
 //!         weights: WeightTable::shipped(),
 //!         templates: Templates::default(),
 //!         meters: Arc::new(Meters::default()),
-//!         ending: Ending::default(),
+//!         ending: EndHooks::default(),
 //!     },
 //!     MemorySettings::default(),
 //! );

@@ -73,12 +73,12 @@ pub struct Parts {
     /// Where things are counted.
     pub meters: Arc<Meters>,
     /// Who is told when a session ends.
-    pub ending: Ending,
+    pub ending: EndHooks,
 }
 
 /// Who is told when a session ends.
 #[derive(Clone, Default)]
-pub struct Ending {
+pub struct EndHooks {
     /// A part of the same program.
     pub hook: Option<Arc<dyn SessionEndHook>>,
     /// Who carries webhooks; without one they wait in the outbox.

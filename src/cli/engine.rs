@@ -15,7 +15,7 @@ use crate::config::Settings;
 use crate::courier::HttpCourier;
 use crate::id::RandomIds;
 use crate::lifecycle::ClockWatch;
-use crate::memory::{Ending, Memory, Parts};
+use crate::memory::{EndHooks, Memory, Parts};
 use crate::meter::Meters;
 use crate::model::builtin::Builtin;
 use crate::model::openai::{OpenAi, OpenAiSettings};
@@ -62,7 +62,7 @@ impl Engine {
         tidy_up(&*waiting).await?;
         let watch = Arc::new(ClockWatch::starting(clock.reading()));
         let store: Arc<dyn Store> = Arc::clone(&waiting) as _;
-        let ending = Ending { hook: None, courier: Some(Arc::new(HttpCourier::default())) };
+        let ending = EndHooks { hook: None, courier: Some(Arc::new(HttpCourier::default())) };
         let (ids, meters) = (Arc::new(RandomIds), Arc::new(Meters::default()));
         let parts =
             Parts { store, model, upstream, clock, ids, embedder, summariser, weights, templates, meters, ending };

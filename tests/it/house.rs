@@ -14,7 +14,7 @@ use recalld::clock::{Clock, ManualClock};
 use recalld::config::Settings;
 use recalld::id::{CountedIds, Ids};
 use recalld::lifecycle::ClockWatch;
-use recalld::memory::{Ending, Memory, Parts};
+use recalld::memory::{EndHooks, Memory, Parts};
 use recalld::meter::Meters;
 use recalld::model::ChatModel;
 use recalld::model::relay::{InProcess, Upstream};
@@ -40,7 +40,7 @@ pub(crate) struct Plan {
     upstream: Option<Arc<dyn Upstream>>,
     ids: Arc<dyn Ids>,
     summariser: Arc<dyn Summariser>,
-    ending: Ending,
+    ending: EndHooks,
 }
 
 impl Plan {
@@ -69,7 +69,7 @@ impl Plan {
         self
     }
 
-    pub(crate) fn ending(mut self, ending: Ending) -> Self {
+    pub(crate) fn ending(mut self, ending: EndHooks) -> Self {
         self.ending = ending;
         self
     }
@@ -99,7 +99,7 @@ struct Ground {
     upstream: Arc<dyn Upstream>,
     ids: Arc<dyn Ids>,
     summariser: Arc<dyn Summariser>,
-    ending: Ending,
+    ending: EndHooks,
 }
 
 /// The running house.
@@ -122,7 +122,7 @@ impl House {
             upstream: None,
             ids: Arc::new(CountedIds::default()),
             summariser: Arc::new(Extractive),
-            ending: Ending::default(),
+            ending: EndHooks::default(),
         }
     }
 

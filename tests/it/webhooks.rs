@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::SignedDuration;
 use recalld::courier::HttpCourier;
 use recalld::lifecycle::Delivered;
-use recalld::memory::Ending;
+use recalld::memory::EndHooks;
 use recalld::message::Role;
 use recalld::scope::Tenant;
 use recalld::session::{EndReason, EndedMessage, EndedSummary, SessionEnd};
@@ -28,7 +28,7 @@ fn telling(url: &str) -> House {
 
 fn telling_with(url: &str, hook: Option<Arc<dyn recalld::session::SessionEndHook>>) -> House {
     let courier = HttpCourier::with_patience(Duration::from_millis(300));
-    let plan = House::plan().ending(Ending { hook, courier: Some(Arc::new(courier)) });
+    let plan = House::plan().ending(EndHooks { hook, courier: Some(Arc::new(courier)) });
     let set = |settings: &mut recalld::config::Settings| {
         settings.session_end_webhook = url.into();
         settings.session_end_secret = SECRET.into();
@@ -377,7 +377,7 @@ async fn a_hook_is_told_and_nothing_is_written_down() {
             assert_ne!(end.tenant.as_str(), "acme", "a hook that panics");
         }
     };
-    let house = House::plan().ending(Ending { hook: Some(Arc::new(hook)), courier: None }).open();
+    let house = House::plan().ending(EndHooks { hook: Some(Arc::new(hook)), courier: None }).open();
     house.memory.session_ended(visit("acme")).await.expect("told");
     talked(&house).await;
     let heard = heard.lock().expect("no other panics").clone();
