@@ -4,6 +4,8 @@
 //! memory, time, files and children; whatever a file does to it, it does to nobody else.
 
 use std::io::{Read, Write};
+#[cfg(unix)]
+use std::os::fd::BorrowedFd;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -52,8 +54,12 @@ fn close_others() {
         Err(_) => (3..1_024).collect(),
     };
     for descriptor in listed.into_iter().filter(|descriptor| *descriptor > 2) {
-        // SAFETY: nothing here holds it; the list itself was closed above, and closing a number twice does nothing.
-        unsafe { rustix::io::close(descriptor) };
+        // SAFETY: nothing here holds it. The descriptor of the list itself is closed by now: it is asked about first.
+        unsafe {
+            if rustix::io::fcntl_getfd(BorrowedFd::borrow_raw(descriptor)).is_ok() {
+                rustix::io::close(descriptor);
+            }
+        }
     }
 }
 

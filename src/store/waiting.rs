@@ -3,25 +3,27 @@
 //! Only turns of a chat wait. Explicit writes fail at once, so that whoever asked for them knows.
 //! What waits is bounded, has no number yet, and is shown to the model like any other turn.
 
+mod turn;
+
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
 use tracing::{info, warn};
 
+use self::turn::WaitingTurn;
 use super::check;
 use super::{
     Archive, ChangeMark, Changes, DerivedRow, DueTurn, Episodes, Expired, Expiry, Facts, HistoryMatch, Jobs, Kept,
     Knowledge, Ledger, Opened, Outbox, Page, PageRequest, RecallCursor, RecallPage, Recent, Revised, Stats, Store,
-    StoreError, StoreFuture, TRACE_BYTES_MAX, Takeout, Tenants, Todo, Topics, Trail,
+    StoreError, StoreFuture, Takeout, Tenants, Todo, Topics, Trail,
 };
 use crate::clock::Clock;
 use crate::id::{SessionId, TurnId};
-use crate::message::{Message, Role};
 use crate::scope::{Scope, User};
 use crate::session::{
-    AddedMessage, ClosedTurn, Fingerprint, Held, OpenTurn, Outline, ReviseTurn, Revision, Session, SessionPatch,
-    SessionSeed, Turn, TurnDraft, TurnStatus, chained, newest,
+    AddedMessage, ClosedTurn, Held, OpenTurn, ReviseTurn, Revision, Session, SessionPatch, SessionSeed, Turn,
+    TurnDraft, newest,
 };
 
 /// How much may wait.
@@ -44,127 +46,6 @@ pub struct Waiting<S> {
     queue: Mutex<VecDeque<WaitingTurn>>,
     /// Held by whoever writes what waits, and by whoever removes it: what is deleted does not come back.
     replaying: tokio::sync::Mutex<()>,
-}
-
-#[derive(Debug, Clone)]
-struct WaitingTurn {
-    id: TurnId,
-    scope: Scope,
-    session: SessionId,
-    /// The question, until it is on disk.
-    open: Option<(OpenTurn, Timestamp)>,
-    /// The ending, once there is one.
-    closed: Option<ClosedTurn>,
-    /// What both weigh.
-    bytes: usize,
-}
-
-impl WaitingTurn {
-    fn is(&self, scope: &Scope, session: SessionId, id: TurnId) -> bool {
-        self.id == id && self.belongs_to(scope, session)
-    }
-
-    fn belongs_to(&self, scope: &Scope, session: SessionId) -> bool {
-        self.session == session && self.scope == *scope
-    }
-
-    fn asked(scope: Scope, mut open: OpenTurn, created_at: Timestamp) -> Self {
-        open.asked_at = Some(created_at);
-        let (id, session, bytes) = (open.id, open.session, bytes_of(&open.question));
-        Self { id, scope, session, open: Some((open, created_at)), closed: None, bytes }
-    }
-
-    fn answered(scope: Scope, closed: ClosedTurn) -> Self {
-        let (id, session) = (closed.id, closed.session);
-        let mut turn = Self { id, scope, session, open: None, closed: None, bytes: 0 };
-        turn.end(closed);
-        turn
-    }
-
-    /// Takes the ending, unless there is one. A turn that waits for its tools goes on.
-    fn end(&mut self, mut closed: ClosedTurn) {
-        closed.trace = closed.trace.filter(|trace| trace.len() <= TRACE_BYTES_MAX);
-        let trace = closed.trace.as_ref().map_or(0, String::len);
-        let bytes = closed.messages.iter().map(bytes_of).sum::<usize>() + trace;
-        match &mut self.closed {
-            Some(so_far) if so_far.status == TurnStatus::Pending => {
-                so_far.status = closed.status;
-                so_far.messages.extend(closed.messages);
-                so_far.metadata.extend(closed.metadata);
-                so_far.others = closed.others;
-                so_far.trace = closed.trace.or(so_far.trace.take());
-            }
-            Some(_) => return,
-            None => self.closed = Some(closed),
-        }
-        self.bytes += bytes;
-    }
-
-    /// The turn as it will be stored, as far as it has come.
-    fn turn(&self, number: u64) -> Option<Turn> {
-        let question = self.question(number)?;
-        Some(self.ended(question.clone()).unwrap_or(question))
-    }
-
-    /// The turn as an outline, and the number after it. The question must wait here.
-    fn outline(&self, last: u64) -> Option<Outline> {
-        let (open, _) = self.open.as_ref()?;
-        let number = last + 1 + open.place.imported.len() as u64;
-        let turn = self.turn(number)?;
-        let answer = turn.messages.iter().skip(1).rev().find(|message| message.role == Role::Assistant);
-        Some(Outline {
-            id: self.id,
-            number,
-            parent: open.place.parent.unwrap_or(last),
-            visible: true,
-            status: turn.status,
-            question: Fingerprint::of(turn.question()),
-            answer: answer.map(Fingerprint::of),
-            revisions: Vec::new(),
-            ids: open.place.ids.clone(),
-            open_calls: turn.open_calls(),
-            attempt: 0,
-        })
-    }
-
-    /// Whether the conversation goes on, or is asked again, where this turn stands.
-    fn follows(&self, trail: &Trail) -> bool {
-        let Some((open, turn)) = self.open.as_ref().map(|(open, _)| open).zip(self.turn(1)) else { return false };
-        let question = Fingerprint::of(turn.question());
-        let answer = turn.answer().map(Fingerprint::of);
-        let Some(before) = open.place.before else { return false };
-        let calls = turn.open_calls();
-        match trail.calls.is_empty() {
-            true => {
-                chained(before, question, answer) == trail.chain || (before, question) == (trail.chain, trail.question)
-            }
-            false => trail.calls.iter().any(|call| calls.contains(call)),
-        }
-    }
-
-    /// The question as it will be stored. Its number is a guess until it is.
-    fn question(&self, number: u64) -> Option<Turn> {
-        let (open, created_at) = self.open.as_ref()?;
-        let (id, session, created_at) = (self.id, self.session, *created_at);
-        let mut messages = vec![Message { created_at, ..open.question.clone() }];
-        messages.extend(open.place.then.iter().cloned());
-        let (status, metadata) = (TurnStatus::Pending, open.metadata.clone());
-        Some(Turn { id, session, number, status, messages, metadata, created_at, superseded: false })
-    }
-
-    /// The turn as the model is shown it, from its question and the ending that waits.
-    fn ended(&self, mut turn: Turn) -> Option<Turn> {
-        let closed = self.closed.clone().filter(|_| turn.status == TurnStatus::Pending)?;
-        turn.status = closed.status;
-        turn.messages.extend(closed.messages);
-        turn.metadata.extend(closed.metadata);
-        Some(turn)
-    }
-}
-
-/// Words, and what came in their place: an image weighs more than its caption.
-fn bytes_of(message: &Message) -> usize {
-    message.text.len() + message.raw.as_ref().map_or(0, |raw| raw.to_string().len())
 }
 
 impl<S: Store> Waiting<S> {

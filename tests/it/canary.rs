@@ -2,7 +2,7 @@
 //! leave at any byte. Every answer, every request to the model, every webhook and every line of the log is looked through for
 //! words of others.
 //!
-//! `RECALLD_CANARY_REQUESTS` says how many requests; a hundred thousand take a while.
+//! `RECALLD_CANARY_REQUESTS` says how many requests; a hundred thousand take a while, and less with a released binary (`RECALLD_TEST_BIN`).
 //!
 //! Reading order: `scan` (words that tell whose they are), `kinds` (what is asked), `wire` (how, and where clients leave), `echo`
 //! (the model), then the campaign here.
@@ -45,6 +45,8 @@ struct Outcome {
     /// Statuses by kind of request.
     statuses: BTreeMap<(&'static str, u16), usize>,
     left: usize,
+    /// Requests that nobody answered in time.
+    late: usize,
     /// Requests to the model, and those of them that told more than what was just said.
     prompts: usize,
     reminded: usize,
@@ -150,6 +152,7 @@ impl Stage {
     fn look_at(&self, actor: Actor, kind: &Kind, heard: &Heard, left: bool) {
         let mut outcome = lock(&self.outcome);
         outcome.left += usize::from(left);
+        outcome.late += usize::from(heard.late);
         if let Some(status) = heard.status {
             *outcome.statuses.entry((kind.name, status)).or_default() += 1;
             if kind.refused && status < 400 {
@@ -237,13 +240,14 @@ async fn nobody_is_told_anothers_words() {
     let asked = std::env::var("RECALLD_CANARY_REQUESTS").ok().and_then(|text| text.parse().ok());
     let requests = asked.unwrap_or(REQUESTS);
     let outcome = campaign(requests, None).await;
-    let Outcome { found, statuses, left, prompts, reminded, webhooks, log_lines } = outcome;
+    let Outcome { found, statuses, left, late, prompts, reminded, webhooks, log_lines } = outcome;
     println!(
-        "{requests} requests, {left} left early; {prompts} prompts, {reminded} of them with memories; \
+        "{requests} requests, {left} left early, {late} were answered late; {prompts} prompts, {reminded} of them with memories; \
          {webhooks} webhooks; {log_lines} log lines; {} foreign words",
         found.len()
     );
     assert!(found.is_empty(), "{} findings, such as:\n{}", found.len(), found[..found.len().min(20)].join("\n"));
+    assert!(late * 1_000 <= requests, "{late} of {requests} were answered late or never");
     assert!(left * 100 > requests * (LEAVING - 10), "{left} of {requests} left early");
     assert!(prompts > requests / 10 && reminded > prompts / 10, "{reminded} of {prompts} prompts had memories");
     assert!(webhooks > 0 && log_lines > 0, "{webhooks} webhooks, {log_lines} log lines");

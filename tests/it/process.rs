@@ -16,7 +16,8 @@ pub(crate) struct Server {
 
 /// The binary with its arguments, in a folder of its own and with nothing of ours in its environment.
 pub(crate) fn recalld(folder: &Path, arguments: &[&str], settings: &[(&str, &str)]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_recalld"));
+    let released = std::env::var("RECALLD_TEST_BIN").unwrap_or_else(|_| env!("CARGO_BIN_EXE_recalld").to_owned());
+    let mut command = Command::new(released);
     let ours = |name: &str| name.starts_with("RECALLD_") || name.starts_with("OPENAI_");
     for (name, _) in std::env::vars().filter(|(name, _)| ours(name)) {
         command.env_remove(name);

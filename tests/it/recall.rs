@@ -288,6 +288,7 @@ async fn a_turn_says_why_it_was_reminded() {
                 "tokens",
                 "candidates",
                 "reminders",
+                "citations",
                 "asides",
                 "clarification"
             ]

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::house::{Answer, House, SESSION, field, keys};
 
-const SESSION_KEYS: [&str; 11] = [
+const SESSION_KEYS: [&str; 12] = [
     "id",
     "tenant_id",
     "user_id",
@@ -15,6 +15,7 @@ const SESSION_KEYS: [&str; 11] = [
     "created_at",
     "updated_at",
     "last_accessed",
+    "ended_at",
     "expires_at",
 ];
 const TURN_KEYS: [&str; 9] =
@@ -286,6 +287,10 @@ async fn stats_count() {
             "jobs_failing",
             "jobs_dead",
             "jobs_last_error",
+            "webhooks_queued",
+            "webhooks_failing",
+            "webhooks_dead",
+            "webhooks_last_error",
             "facts",
             "facts_quarantined",
             "facts_refused",

@@ -56,7 +56,7 @@ pub(in crate::api) struct EndedView {
 #[serde(untagged)]
 pub(in crate::api) enum EndedAnswer {
     /// It stays as it is.
-    Durable(SessionView),
+    Durable(Box<SessionView>),
     /// This is all there was.
     Live(EndedView),
 }

@@ -200,5 +200,5 @@ pub(in crate::api) async fn end(
     };
     let scope = app.scope(&visitor, query.user_id.as_deref(), Some(id))?;
     let session = app.memory.of(scope.tenant()).end_durable_session(&scope, id).await?;
-    Ok(Json(EndedAnswer::Durable(SessionView::of(session, &scope, app.memory.settings().ttl))))
+    Ok(Json(EndedAnswer::Durable(Box::new(SessionView::of(session, &scope, app.memory.settings().ttl)))))
 }

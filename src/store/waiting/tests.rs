@@ -9,8 +9,9 @@ use super::flaky::Flaky;
 use super::*;
 use crate::clock::SystemClock;
 use crate::id::{Ids, RandomIds};
-use crate::message::Role;
+use crate::message::{Message, Role};
 use crate::scope::{Tenant, User};
+use crate::session::TurnStatus;
 use crate::store::Sqlite;
 
 mod conformance {

@@ -27,6 +27,8 @@ pub(super) enum Leaves {
 #[derive(Debug, Default)]
 pub(super) struct Heard {
     pub(super) status: Option<u16>,
+    /// Nothing more was heard in all that time.
+    pub(super) late: bool,
     pub(super) head: String,
     pub(super) body: String,
 }
@@ -36,7 +38,10 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Sends a request on a connection of its own and reads the answer, or leaves.
 pub(super) async fn send(address: &str, request: &Request, leaves: Option<Leaves>) -> Heard {
-    timeout(PATIENCE, talk(address, request, leaves)).await.expect("an answer in time").unwrap_or_default()
+    match timeout(PATIENCE, talk(address, request, leaves)).await {
+        Ok(heard) => heard.unwrap_or_default(),
+        Err(_) => Heard { late: true, ..Heard::default() },
+    }
 }
 
 async fn talk(address: &str, request: &Request, leaves: Option<Leaves>) -> std::io::Result<Heard> {
@@ -80,7 +85,7 @@ fn heard(answer: &[u8]) -> Heard {
     let chunked = head.to_lowercase().contains("transfer-encoding: chunked");
     let body = if chunked { joined(body) } else { body.to_vec() };
     let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
-    Heard { status, head, body: String::from_utf8_lossy(&body).into_owned() }
+    Heard { status, late: false, head, body: String::from_utf8_lossy(&body).into_owned() }
 }
 
 /// The bytes of chunks, as far as they came.
