@@ -13,11 +13,13 @@ const FLOORS: [&str; 7] = [
     "store",
     "takeout → clarify → knowledge → fact → live → episode → topic → session, tenant, webhook",
     "model",
-    "message, scope, job, clock, id, tokens, language, period, meter, mode, spelling → quick",
+    "message, scope, job, clock, id, tokens, language, period, meter, mode, spelling, quick",
 ];
 
 /// Arrows between neighbours that the lists above cannot say, each with its reason.
-const EXTRA_ARROWS: [(&str, &str); 7] = [
+const EXTRA_ARROWS: [(&str, &str); 8] = [
+    // Pieces of text are remembered by a quick hash.
+    ("tokens", "quick"),
     // A job names itself and its session.
     ("job", "id"),
     // A user may be known by nothing but their session.
