@@ -349,6 +349,10 @@ async fn what_is_to_be_forgotten_is_no_longer_known() {
     check("I live in Lisbon.\nPlease forget that I live in Lisbon.", "was: location: Lisbon (retracted)").await;
     check("Ik woon in Gent.\nVergeet dat ik in Gent woon.", "was: location: Gent (retracted)").await;
     check("Ich wohne in Graz.\nVergiss bitte, dass ich in Graz wohne.", "was: location: Graz (retracted)").await;
-    check("I live in Lisbon.\nPlease forget that I live in Lisbon.\nI live in Lisbon.", "location: Lisbon").await;
+    check(
+        "I live in Lisbon.\nPlease forget that I live in Lisbon.\nI live in Lisbon.",
+        "location: Lisbon\nwas: location: Lisbon (retracted)",
+    )
+    .await;
     check("I live in Lisbon.\nPlease forget that I live in Rome.", "location: Lisbon").await;
 }

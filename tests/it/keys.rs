@@ -40,7 +40,7 @@ async fn sessions(house: &House, key: &str) -> Answer {
     with(house.get("/api/v1/sessions"), key).send().await
 }
 
-/// Issue 7: without keys this machine may do everything; the first key is an admin's and closes the doors.
+/// Without keys this machine may do everything; the first key is an admin's and closes the doors.
 #[tokio::test]
 async fn the_first_key_closes_the_doors() {
     let house = House::open();
@@ -73,7 +73,7 @@ async fn the_first_key_closes_the_doors() {
     assert_eq!(house.get("/api/v1/sessions").send().await.refusal(), (401, "unauthorized"), "after a restart, too");
 }
 
-/// Issue 7: a key is shown once and kept as a seal; its secret is nowhere in the file.
+/// A key is shown once and kept as a seal; its secret is nowhere in the file.
 #[tokio::test]
 async fn a_key_is_shown_once() {
     let house = closed();
@@ -103,7 +103,7 @@ async fn a_key_is_shown_once() {
     }
 }
 
-/// Issue 7: rotation leaves time to change, revocation none, and keys end by themselves.
+/// Rotation leaves time to change, revocation none, and keys end by themselves.
 #[tokio::test]
 async fn keys_are_rotated_revoked_and_expire() {
     let house = closed();
@@ -227,7 +227,7 @@ async fn one_tenants_key_learns_nothing_of_the_others() {
     assert_eq!(with(house.post("/api/v1/cleanup"), &any).send().await.status, 200);
 }
 
-/// Issue 7: wrong keys are counted by address; a good one of ours is let in all the same.
+/// Wrong keys are counted by address; a good one of ours is let in all the same.
 #[tokio::test]
 async fn too_many_wrong_keys_are_refused() {
     let house = House::plan().setting(|settings| {

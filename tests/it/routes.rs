@@ -180,7 +180,7 @@ async fn send(ask: Ask<'_>, body: &str) -> Answer {
     ask.header("content-type", "application/json").body(Body::from(body.to_owned())).await
 }
 
-/// Issue 7: all rows are run.
+/// All rows are run.
 #[tokio::test]
 async fn every_key_gets_what_the_table_says() {
     let scene = scene().await;

@@ -53,7 +53,7 @@ async fn lived_in() -> House {
     house
 }
 
-/// Issue 9: what is exported and taken in elsewhere is exported again byte for byte.
+/// What is exported and taken in elsewhere is exported again byte for byte.
 #[tokio::test]
 async fn an_export_of_an_import_is_the_export() {
     let house = lived_in().await;
@@ -216,7 +216,7 @@ async fn remember(
     Ok(())
 }
 
-/// Issue 9: any history (branches, other answers, tool rounds, any letters) survives, also when the import broke off anywhere
+/// Any history (branches, other answers, tool rounds, any letters) survives, also when the import broke off anywhere
 /// and was done again.
 #[test]
 fn any_history_survives_a_broken_import() {

@@ -34,7 +34,7 @@ fn completion(house: &House, model: &str) -> impl Future<Output = Answer> {
     house.post("/v1/acme/chat/completions").json(body)
 }
 
-/// Issue 7: tenants are written down, looked at, changed and forgotten.
+/// Tenants are written down, looked at, changed and forgotten.
 #[tokio::test]
 async fn a_tenant_is_written_down_and_forgotten() {
     let house = House::open();
@@ -141,7 +141,7 @@ fn over(answer: &Answer, code: &str) {
     assert!(answer.header("retry-after").parse::<u64>().is_ok_and(|seconds| seconds > 0));
 }
 
-/// Issue 7: requests a minute, in the shape of each door, with the time to wait.
+/// Requests a minute, in the shape of each door, with the time to wait.
 #[tokio::test]
 async fn a_tenant_that_asks_too_often_waits() {
     let house = House::open();

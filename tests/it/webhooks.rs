@@ -55,7 +55,7 @@ async fn deliver(house: &House) -> Vec<Delivered> {
     house.memory.deliver_once().await.expect("a store that answers")
 }
 
-/// Issue 8: a receiver that fails, hangs, redirects, babbles and closes has it in the end, by one id and with the same body.
+/// A5: a receiver that fails, hangs, redirects, babbles and closes has it in the end, by one id and with the same body.
 #[tokio::test]
 async fn a_receiver_that_misbehaves_has_it_in_the_end() {
     let moods = [Mood::Fails(500), Mood::Hangs, Mood::Redirects, Mood::Closes, Mood::Babbles, Mood::Fails(429)];
@@ -94,6 +94,30 @@ async fn a_receiver_that_misbehaves_has_it_in_the_end() {
     );
     assert_eq!(house.metric("recalld_webhooks_delivered_total").await, 1);
     assert_eq!(house.metric("recalld_webhooks_failed_total").await, 6);
+    assert_left_nothing(&house, &received[0].body).await;
+}
+
+/// A5: a visitor's session that nobody comes back to is told with no traffic at all, and nothing of it stays on the disk.
+#[tokio::test]
+async fn a_visitors_end_is_told() {
+    let receiver = Receiver::start(&[]).await;
+    let house = telling(&receiver.url());
+    crate::live::visit(&house, "acme:+15551234567", &["My dog is called Rex."]).await.expect(200);
+    house.clock.advance(SignedDuration::from_hours(23));
+    assert_eq!(house.memory.sweep_live().await.expect("a live store"), 0);
+    house.clock.advance(SignedDuration::from_hours(2));
+    assert_eq!(house.memory.sweep_live().await.expect("a live store"), 1);
+    assert_eq!(deliver(&house).await, [Delivered::Yes]);
+    let received = receiver.received();
+    let told: Value = serde_json::from_str(&received[0].body).expect("JSON");
+    let data = &told["data"];
+    assert_eq!(
+        (&data["tenant_id"], &data["user_id"], &data["session_id"], &data["reason"], &data["message_count"]),
+        (&json!("acme"), &Value::Null, &json!("+15551234567"), &json!("ttl"), &json!(2))
+    );
+    assert_eq!(data["messages"][0]["content"], "My dog is called Rex.");
+    assert_eq!(house.memory.sweep_live().await.expect("a live store"), 0);
+    assert_eq!(deliver(&house).await, [], "told once");
     assert_left_nothing(&house, &received[0].body).await;
 }
 

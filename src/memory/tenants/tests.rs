@@ -76,7 +76,7 @@ async fn create(memory: &Memory, settings: Value) {
     memory.create_tenant(acme(), settings.as_object().expect("an object")).await.expect("a tenant");
 }
 
-/// Issue 7: what is revoked in one process opens nothing in another a second later, and here not even that long.
+/// What is revoked in one process opens nothing in another a second later, and here not even that long.
 #[tokio::test]
 async fn a_revoked_key_opens_nothing_anywhere() {
     let scene = scene(Limits::default());
