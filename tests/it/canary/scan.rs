@@ -18,9 +18,18 @@ pub(super) fn letter(n: usize) -> char {
 
 /// Every such word in a text, in whatever case, whole or cut off.
 pub(super) fn words(text: &str) -> Vec<String> {
-    let text = text.to_lowercase();
+    let text = without_bytes(text).to_lowercase();
     let tails = text.match_indices(MARK).map(|(at, _)| &text[at + MARK.len()..]);
     tails.map(|tail| tail.chars().take_while(char::is_ascii_lowercase).take(CODE + 2).collect()).collect()
+}
+
+/// Bytes that are written as letters, such as vectors in an export, have every row of letters sooner or later.
+const BYTES_FROM: usize = 40;
+
+fn without_bytes(text: &str) -> String {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '=');
+    let runs = text.split_inclusive(|c| !is_part(c));
+    runs.filter(|run| run.trim_end_matches(|c| !is_part(c)).len() < BYTES_FROM).collect()
 }
 
 /// Words in a text that are not of whoever has this code. One that is cut off is judged by what is left of it.
@@ -60,6 +69,8 @@ fn foreign_words_are_found_in_every_form() {
     assert_eq!(foreign(&format!("x{}y", neighbour.to_uppercase()), "aba").len(), 1, "another user of the same tenant");
     assert_eq!(foreign("cut off: zqxac…", "aba"), ["ac"]);
     assert_eq!(foreign("cut off: zqxab…", "aba"), Vec::<String>::new());
+    let bytes = format!("{}{other}{}", "Ab1+".repeat(8), "Ab1+".repeat(8));
+    assert_eq!(foreign(&format!("\"{bytes}\" {other}"), "aba"), ["acbcd"], "bytes say nothing");
     assert!(is_mixed(&format!("{own} {neighbour}")) && !is_mixed(&format!("{own} {own} zqxab…")) && !is_mixed("none"));
     let event = |text: &str| format!("data: {}\n\n", serde_json::json!({"choices": [{"delta": {"content": text}}]}));
     let stream = [event("I know zq"), event("xac"), event("bcd"), "data: [DONE]\n\n".into()].concat();

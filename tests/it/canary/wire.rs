@@ -84,7 +84,8 @@ fn heard(answer: &[u8]) -> Heard {
     let head = String::from_utf8_lossy(head).into_owned();
     let chunked = head.to_lowercase().contains("transfer-encoding: chunked");
     let body = if chunked { joined(body) } else { body.to_vec() };
-    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
+    // A client that left may have heard half of it.
+    let status = head.split(' ').nth(1).filter(|status| status.len() == 3).and_then(|status| status.parse().ok());
     Heard { status, late: false, head, body: String::from_utf8_lossy(&body).into_owned() }
 }
 
