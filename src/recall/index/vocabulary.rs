@@ -42,7 +42,7 @@ pub(crate) struct Vocabulary {
     /// The term of each word.
     term_of: Vec<TermNo>,
     /// The language and the vector of each word. Most words are never compared with a question: their vectors are worked
-    /// out when one asks for them, which makes loading a scope a quarter faster.
+    /// out when one asks for them; it was a quarter of the work of loading a scope.
     vectors: Vec<(Tongue, OnceLock<Box<WordVector>>)>,
     text_bytes: usize,
 }
