@@ -21,6 +21,7 @@ mod takeout;
 mod tenants;
 mod topics;
 mod waiting;
+mod whose;
 
 pub use archive::Archive;
 pub use episode::{Consolidation, DueEpisode, EpisodeChanges, Episodes, Limits, Progress, ReadRange, Stretch, Wanted};
@@ -293,6 +294,14 @@ pub struct Expired {
     pub turns: u64,
     /// Whether there may be more.
     pub more: bool,
+}
+
+impl Expired {
+    /// Both together.
+    fn and(self, other: Self) -> Self {
+        let (sessions, turns) = (self.sessions + other.sessions, self.turns + other.turns);
+        Self { sessions, turns, more: self.more || other.more }
+    }
 }
 
 /// What a user has.
