@@ -63,8 +63,10 @@ fn show(common: &Common, origin: bool) -> anyhow::Result<()> {
 
 /// Settings that may be shown to anybody.
 fn masked(settings: Settings) -> Settings {
-    let api_key = if settings.api_key.is_empty() { "" } else { MASK };
-    Settings { api_key: api_key.into(), ..settings }
+    let masked = |secret: &str| if secret.is_empty() { "" } else { MASK }.to_owned();
+    // An address may hold a password.
+    let (api_key, database_url) = (masked(&settings.api_key), masked(&settings.database_url));
+    Settings { api_key, database_url, ..settings }
 }
 
 /// In the order of the sample file, one line each.

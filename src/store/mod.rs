@@ -15,6 +15,8 @@ mod facts;
 mod job;
 mod ledger;
 mod page;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 mod recall;
 pub mod sqlite;
 mod takeout;
@@ -32,6 +34,8 @@ pub use facts::{
 pub use job::{Claim, Effect, Finished, JobCounts, Jobs};
 pub use ledger::{DaySpent, Ledger, UNUSED_ANSWERS_MAX, UnusedAnswer};
 pub use page::{Page, PageRequest};
+#[cfg(feature = "postgres")]
+pub use postgres::{Postgres, PostgresSettings, SchemaState};
 pub use recall::{
     ChangeMark, Changes, DerivedRow, DueTurn, RecallCursor, RecallEntry, RecallKept, RecallPage, Stamp,
     TRACE_BYTES_MAX, Todo,

@@ -213,7 +213,7 @@ pub(super) fn size(db: &Connection) -> Result<ArchiveSize, StoreError> {
 #[cfg(test)]
 pub(super) fn move_everything(db: &Connection) -> Result<(), StoreError> {
     let mut statement = db
-        .prepare("SELECT DISTINCT session.key, session.id FROM turn JOIN session ON session.key = turn.session WHERE block IS NULL")
+        .prepare_cached("SELECT DISTINCT session.key, session.id FROM turn JOIN session ON session.key = turn.session WHERE block IS NULL")
         .map_err(|error| meaning(&error))?;
     let sessions: Vec<(i64, [u8; 16])> = statement
         .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))

@@ -152,12 +152,17 @@ impl Store for Backend {
 
     fn expire(&self, expiry: Expiry) -> StoreFuture<'_, Expired> {
         let notes = self.notes();
-        let expired = self.write_each(move |db| {
-            let expired = expire::expire(db, expiry)?;
-            // Once for all batches: emptying the log costs more than a batch.
-            notes.erased(!expired.more);
-            Ok(expired)
-        });
+        let turns_max = expiry.turns_max;
+        let expired = self.write_some(
+            turns_max,
+            |expired: &Expired| expired.turns,
+            move |db, turns_max| {
+                let expired = expire::expire(db, Expiry { turns_max, ..expiry })?;
+                // Once for all batches: emptying the log costs more than a batch.
+                notes.erased(!expired.more);
+                Ok(expired)
+            },
+        );
         Box::pin(async move { Ok(expired.await?.into_iter().fold(Expired::default(), Expired::and)) })
     }
 

@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use rusqlite::ErrorCode;
+use rusqlite::{Connection, ErrorCode};
 
 use super::Sqlite;
 use super::connect::{SCHEMA_VERSION, check_ours, meaning, open_reader};
+use super::job;
 use super::lock::held_by;
 use super::seal::secret_path;
-use super::{job, tenants};
 use crate::store::{Holder, JobCounts, StoreError};
 
 /// Most problems that are told of one file.
@@ -45,7 +45,7 @@ impl Sqlite {
         let db = open_reader(path)?;
         let schema = check_ours(&db, path)?;
         let jobs = if schema == SCHEMA_VERSION { Some(job::counts(&db, None)?) } else { None };
-        let keys = if schema == SCHEMA_VERSION { Some(tenants::count_keys(&db)?) } else { None };
+        let keys = if schema == SCHEMA_VERSION { Some(count_keys(&db)?) } else { None };
         let has_secret = secret_path(path).exists();
         Ok(Some(Inspection { holder: held_by(path), schema, schema_known: SCHEMA_VERSION, jobs, keys, has_secret }))
     }
@@ -66,6 +66,10 @@ impl Sqlite {
             Err(error) => Err(meaning(&error)),
         }
     }
+}
+
+fn count_keys(db: &Connection) -> Result<u64, StoreError> {
+    db.query_row("SELECT count(*) FROM api_key", [], |row| row.get(0)).map_err(|error| meaning(&error))
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use super::topics::tell::{self, Written};
 use super::writer::Notes;
 use super::{Backend, consolidate, episode, facts, ledger};
 use crate::clock::from_micros;
+use crate::episode::EpisodeSettings;
 use crate::id::{JobId, SessionId};
 use crate::job::{ATTEMPTS_MAX, Job, JobKind, JobState};
 use crate::scope::Scope;
@@ -29,6 +30,17 @@ pub(super) struct Due {
     pub(super) ephemeral: u64,
     /// From how many messages that its summary does not tell a topic is.
     pub(super) topic: u64,
+}
+
+impl Due {
+    /// An ephemeral session counts messages, and a turn is two of them.
+    pub(super) fn of(settings: &EpisodeSettings) -> Self {
+        Self {
+            durable: settings.durable.at as u64,
+            ephemeral: settings.ephemeral.at.div_ceil(2) as u64,
+            topic: settings.topic.at as u64,
+        }
+    }
 }
 
 /// What is to follow a turn.

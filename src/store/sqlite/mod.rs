@@ -126,7 +126,7 @@ impl Sqlite {
             writer: Arc::new(writer),
             readers: Readers::new(path),
             clock,
-            due: due(&EpisodeSettings::default()),
+            due: Due::of(&EpisodeSettings::default()),
             lock,
             temporary: None,
             #[cfg(test)]
@@ -136,7 +136,7 @@ impl Sqlite {
 
     /// Sets when a session has left its window, so that a job is asked for.
     pub fn with_windows(mut self, settings: &EpisodeSettings) -> Self {
-        self.due = due(settings);
+        self.due = Due::of(settings);
         self
     }
 
@@ -188,6 +188,15 @@ impl Sqlite {
         F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     {
         self.write_for(Whose::Ours, move |db| work(db).map(|done| vec![done]))
+    }
+
+    /// Writes for every tenant as far as a limit allows; in a file that is one transaction.
+    fn write_some<T, F>(&self, limit: usize, _used: fn(&T) -> u64, work: F) -> StoreFuture<'_, Vec<T>>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection, usize) -> Result<T, StoreError> + Send + 'static,
+    {
+        self.write_each(move |db| work(db, limit))
     }
 
     /// Writes things of several users; in a file that is one transaction.
@@ -300,15 +309,6 @@ impl Sqlite {
             self.lock.release();
             Ok(())
         })
-    }
-}
-
-/// From how many turns on a session is due. An ephemeral one counts messages, and a turn is two of them.
-fn due(settings: &EpisodeSettings) -> Due {
-    Due {
-        durable: settings.durable.at as u64,
-        ephemeral: settings.ephemeral.at.div_ceil(2) as u64,
-        topic: settings.topic.at as u64,
     }
 }
 

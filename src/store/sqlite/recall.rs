@@ -304,7 +304,7 @@ pub(super) fn todo(db: &Connection, what: Todo, limit: usize) -> Result<Vec<DueT
 /// The first turns of a list.
 pub(super) fn due(db: &Connection, sql: &str, limit: usize) -> Result<Vec<DueTurn>, StoreError> {
     let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
-    let (mut due, mut bytes, mut after) = (Vec::new(), 0, 0);
+    let (mut due, mut bytes, mut after) = (Vec::new(), 0, 0_i64);
     // Nearly always one round: only damaged turns take a place without being due.
     while due.len() < limit && bytes < ANSWER_BYTES_MAX {
         let rounds = rows_max(limit.min(DUE_AT_ONCE));
@@ -406,6 +406,6 @@ pub(super) fn again(db: &Connection, what: Todo) -> Result<u64, StoreError> {
         // Their rows count as missing now, everywhere.
         changes::note_everything(db)?;
     }
-    let count = format!("SELECT count(*) FROM {list}");
+    let count = format!("SELECT count(*) FROM {list} AS due CROSS JOIN turn ON turn.key = due.turn");
     db.query_row(&count, [], |row| row.get(0)).map_err(|error| meaning(&error))
 }

@@ -268,8 +268,3 @@ impl Tenants for Backend {
         self.sealed(fresh)
     }
 }
-
-/// How many keys a file has, for whoever looks from outside.
-pub(super) fn count_keys(db: &Connection) -> Result<u64, StoreError> {
-    db.query_row("SELECT count(*) FROM api_key", [], |row| row.get(0)).map_err(|error| meaning(&error))
-}

@@ -235,5 +235,6 @@ pub(super) fn again(db: &Connection, scope: Option<&Scope>) -> Result<u64, Store
     execute(db, &sql, params![tenant, user])?;
     let sql = "UPDATE session SET understood = 0 WHERE ?1 IS NULL OR (tenant = ?1 AND user = ?2)";
     execute(db, sql, params![tenant, user])?;
-    db.query_row("SELECT count(*) FROM fact_todo", [], |row| row.get(0)).map_err(|error| meaning(&error))
+    let count = "SELECT count(*) FROM fact_todo AS due CROSS JOIN turn ON turn.key = due.turn";
+    db.query_row(count, [], |row| row.get(0)).map_err(|error| meaning(&error))
 }

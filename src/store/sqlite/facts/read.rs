@@ -32,7 +32,7 @@ pub(super) fn due(db: &Connection, limit: usize) -> Result<Vec<DueFacts>, StoreE
          WHERE due.turn > ?1 AND turn.status <> 'pending' ORDER BY due.turn LIMIT ?2"
     );
     let mut statement = db.prepare_cached(&sql).map_err(|error| meaning(&error))?;
-    let (mut due, mut after, at_once) = (Vec::new(), 0, rows_max(limit.min(DUE_AT_ONCE)));
+    let (mut due, mut after, at_once) = (Vec::new(), 0_i64, rows_max(limit.min(DUE_AT_ONCE)));
     // Nearly always one round: only damaged turns take a place without being due.
     while due.len() < limit {
         let mut rows = statement.query(params![after, at_once]).map_err(|error| meaning(&error))?;

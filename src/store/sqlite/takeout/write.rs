@@ -38,13 +38,6 @@ pub(super) fn look(db: &Connection, scope: &Scope, arrival: &Arrival) -> Result<
     Ok(taken)
 }
 
-impl TakenIn {
-    fn count(&mut self, record: &TurnRecord) {
-        self.turns += 1;
-        self.messages += record.messages.len() as u64;
-    }
-}
-
 /// Writes a conversation, or a part of it.
 pub(super) fn take_in(
     db: &Connection,

@@ -73,6 +73,7 @@ pub(super) fn keep(db: &Connection, scope: &Scope, derived: &DerivedTopic, told:
 }
 
 /// Looks whether topics are due to be told, and says so to whoever does jobs.
+#[derive(Clone)]
 pub(super) struct Telling {
     pub(super) due: u64,
     pub(super) notes: Arc<Notes>,
