@@ -139,7 +139,11 @@ impl Postgres {
     /// Opens a store in a new schema that vanishes with it.
     pub async fn temporary(url: &str, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
         let schema = format!("temporary_{}", uuid::Uuid::new_v4().simple());
-        let mut store = Self::open(PostgresSettings { schema, ..PostgresSettings::new(url) }, clock).await?;
+        // Trials may be many at once, on a machine that has other things to do.
+        let patience = Duration::from_secs(300);
+        let usual = PostgresSettings::new(url);
+        let settings = PostgresSettings { schema, wait_timeout: patience, statement_timeout: patience, ..usual };
+        let mut store = Self::open(settings, clock).await?;
         store.temporary = true;
         Ok(store)
     }

@@ -172,12 +172,12 @@ impl Pool {
         let set = "SELECT set_config('recalld.tenant', ?1, true)";
         let begun = db.batch_and_query::<String>(begin, set, [tenant_of(whose)]);
         let found = begun.map_err(|error| meaning(&error)).and_then(|_| work(db));
-        let ended = db.batch("ROLLBACK").map_err(|error| meaning(&error));
-        match (found, db.failure()) {
-            (Ok(found), Failure::None) if ended.is_ok() => Attempt::Done(Ok(found)),
-            (Ok(found), _) => Attempt::Done(Ok(found)),
-            (Err(error), Failure::None) => Attempt::Done(Err(error)),
-            (Err(error), _) => Attempt::Again(error),
+        // A connection that cannot even do this is not put back.
+        let _ = db.batch("ROLLBACK");
+        match found {
+            Ok(found) => Attempt::Done(Ok(found)),
+            Err(error) if db.failure() == Failure::None => Attempt::Done(Err(error)),
+            Err(error) => Attempt::Again(error),
         }
     }
 
@@ -216,7 +216,7 @@ impl Pool {
     fn undone<T>(&self, db: &Connection, error: StoreError) -> Attempt<T> {
         let failure = db.failure();
         if failure != Failure::Lost {
-            // A connection that cannot even do this is of no use.
+            // Likewise.
             let _ = db.batch("ROLLBACK");
         }
         match failure {

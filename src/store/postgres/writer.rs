@@ -18,11 +18,9 @@ pub(super) struct Notes {
 
 impl Notes {
     /// Says that text was removed. PostgreSQL takes it out of its files when it vacuums.
-    #[expect(clippy::unused_self, reason = "SQLite has something to do here")]
     pub(super) fn erased(&self, _something: bool) {}
 
-    /// Says that a job was asked for: whoever does jobs is told when it is on disk.
-    #[expect(clippy::unused_self, reason = "a write stays on its thread")]
+    /// Says that a job was asked for: whoever does jobs is told when it is on disk. A write stays on its thread.
     pub(super) fn jobs(&self, some: bool) {
         ASKED.with(|asked| asked.set(asked.get() || some));
     }

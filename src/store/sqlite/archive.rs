@@ -22,7 +22,7 @@ const TURN_BYTES_MAX: usize = CONTENT_BYTES_MAX / 2;
 /// What a row holds in place of its text; the rules of the table want something there.
 const ELSEWHERE: &str = ".";
 
-const LEAVE: &str = "UPDATE turn SET question = ?3, answer = iif(answer IS NULL, NULL, ?3), extra = NULL, block = ?2
+const LEAVE: &str = "UPDATE turn SET question = ?3, answer = iif(answer IS NULL, answer, ?3), extra = NULL, block = ?2
                      WHERE key = ?1";
 
 /// Moves the text of a session's oldest turns.

@@ -11,7 +11,7 @@ pub(super) use learn::{forget, note};
 #[cfg(test)]
 pub(super) use read::{BY_MESSAGE, BY_SESSION, HELD, SOME_OUTDATED, outdated_sql};
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use jiff::Timestamp;
 
@@ -34,11 +34,12 @@ impl Facts for Backend {
     }
 
     fn learn(&self, understood: Vec<Understood>) -> StoreFuture<'_, Learned> {
-        let clock = Arc::clone(&self.clock);
+        // One time for all of it, taken when the first of it is written.
+        let (clock, time) = (Arc::clone(&self.clock), Arc::new(OnceLock::new()));
         let learned = self.write_groups(
             understood,
             |one| &one.scope,
-            move |db, understood| learn::learn(db, understood, clock.now()),
+            move |db, understood| learn::learn(db, understood, *time.get_or_init(|| clock.now())),
         );
         Box::pin(async move { Ok(learned.await?.into_iter().fold(Learned::default(), Learned::and)) })
     }
