@@ -15,7 +15,7 @@ use std::time::Duration;
 use futures_util::stream;
 use recalld::clock::SystemClock;
 use recalld::id::{RandomIds, SessionId};
-use recalld::memory::{Memory, MemorySettings, Parts};
+use recalld::memory::{EndHooks, Memory, MemorySettings, Parts};
 use recalld::meter::Meters;
 use recalld::model::relay::InProcess;
 use recalld::model::{ChatModel, Ending, ModelFuture, Piece, Pieces, Prompt};
@@ -53,6 +53,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         weights: recalld::recall::WeightTable::shipped(),
         templates: Templates::default(),
         meters: Arc::new(Meters::default()),
+        ending: EndHooks::default(),
     };
     let memory = Memory::new(parts, MemorySettings::default());
     let ann = Scope::new(Tenant::default(), User::parse("ann")?);

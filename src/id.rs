@@ -71,6 +71,10 @@ id! {
     /// Something that a person undid.
     UndoId
 }
+id! {
+    /// A document of a tenant's knowledge. Random: nobody finds one by guessing.
+    DocumentId
+}
 
 impl SessionId {
     /// Reads the hyphenated form, in any case. Other spellings of UUIDs are refused, so that one
@@ -168,6 +172,13 @@ impl UndoId {
     }
 }
 
+impl DocumentId {
+    /// Reads the hyphenated form.
+    pub fn parse(text: &str) -> Option<Self> {
+        hyphenated(text).map(Self)
+    }
+}
+
 impl JobId {
     /// The job that a store keeps under this key since this time.
     pub fn kept_as(key: u64, since: Timestamp) -> Self {
@@ -214,6 +225,11 @@ pub trait Ids: Send + Sync + 'static {
     /// An id for a fact that is written down by hand at this time.
     fn fact(&self, at: Timestamp) -> FactId {
         FactId(*self.turn(at).as_uuid())
+    }
+    /// An id for a document.
+    fn document(&self) -> DocumentId {
+        let [chance, _] = *self.chance().as_chunks::<16>().0 else { unreachable!("32 bytes are two times 16") };
+        DocumentId(uuid::Builder::from_random_bytes(chance).into_uuid())
     }
     /// An id for something that is undone at this time.
     fn undo(&self, at: Timestamp) -> UndoId {

@@ -7,7 +7,7 @@
 //!
 //! ```
 //! use std::sync::Arc;
-//! use recalld::{clock::SystemClock, id::RandomIds, memory::{Memory, MemorySettings, Parts}, meter::Meters};
+//! use recalld::{clock::SystemClock, id::RandomIds, memory::{EndHooks, Memory, MemorySettings, Parts}, meter::Meters};
 //! use recalld::{model::builtin::Builtin, scope::{Scope, Tenant, User}, session::Templates, store::Sqlite};
 //! use recalld::{recall::WeightTable, turn::TurnRequest};
 //!
@@ -26,6 +26,7 @@
 //!         weights: WeightTable::shipped(),
 //!         templates: Templates::default(),
 //!         meters: Arc::new(Meters::default()),
+//!         ending: EndHooks::default(),
 //!     },
 //!     MemorySettings::default(),
 //! );
@@ -51,30 +52,34 @@
 //! | --- | --- |
 //! | doors | [`cli`], [`config`], [`api`] |
 //! | spine | [`worker`], [`turn`], [`digest`], [`lifecycle`], [`review`] |
-//! | desk | [`memory`], [`recall`] |
+//! | desk | [`memory`], [`recall`], [`courier`] |
 //! | store | [`store`] |
-//! | rooms | [`takeout`], [`fact`], [`episode`], [`topic`], [`session`], [`tenant`] |
+//! | rooms | [`takeout`], [`knowledge`], [`fact`], [`live`], [`episode`], [`topic`], [`session`], [`tenant`], [`webhook`] |
 //! | model | [`model`] |
-//! | ground | [`message`], [`scope`], [`job`], [`clock`], [`id`], [`tokens`], [`language`], [`period`], [`meter`], [`mode`], [`spelling`] |
+//! | ground | [`message`], [`scope`], [`job`], [`clock`], [`id`], [`tokens`], [`language`], [`period`], [`meter`], [`mode`], [`spelling`], [`quick`] |
 
 pub mod api;
 pub mod clarify;
 pub mod cli;
 pub mod clock;
 pub mod config;
+pub mod courier;
 pub mod digest;
 pub mod episode;
 pub mod fact;
 pub mod id;
 pub mod job;
+pub mod knowledge;
 pub mod language;
 pub mod lifecycle;
+pub mod live;
 pub mod memory;
 pub mod message;
 pub mod meter;
 pub mod mode;
 pub mod model;
 pub mod period;
+pub mod quick;
 pub mod recall;
 pub mod review;
 pub mod scope;
@@ -86,4 +91,5 @@ pub mod tenant;
 pub mod tokens;
 pub mod topic;
 pub mod turn;
+pub mod webhook;
 pub mod worker;

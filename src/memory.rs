@@ -9,10 +9,16 @@ mod tenants;
 pub use tenants::{Roll, Shown, TenantDesk};
 
 mod clarifications;
+mod live;
+mod reader;
+
+pub use reader::{KnowledgeSettings, ReadError, Reader};
 
 pub use clarifications::{ClarificationDesk, ClarificationSettings, HeldClarification};
+pub(crate) use live::words;
+pub use live::{ChannelTally, LIVE_BYTES_MAX, LiveDesk, Tallies};
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
@@ -23,6 +29,7 @@ use tracing::{error, warn};
 use crate::clock::Clock;
 use crate::episode::EpisodeSettings;
 use crate::id::{Ids, SessionId};
+use crate::live::LiveSettings;
 use crate::meter::Meters;
 use crate::mode::Mode;
 use crate::model::ChatModel;
@@ -36,10 +43,11 @@ use crate::recall::{
     Ask, Recall, RecallError, RecallParts, RecallSettings, Recalled, SignalTable, TopicDesk, WeightTable,
 };
 use crate::scope::{Scope, Tenant};
-use crate::session::Templates;
+use crate::session::{SessionEndHook, SessionPreset, Templates};
 use crate::store::{Store, StoreError};
 use crate::tenant::Limits;
 use crate::topic::TOPICS_MAX;
+use crate::webhook::{Courier, HookSettings};
 
 /// What a memory is made of. Nothing is reached that is not in here.
 #[derive(Clone)]
@@ -64,6 +72,17 @@ pub struct Parts {
     pub templates: Templates,
     /// Where things are counted.
     pub meters: Arc<Meters>,
+    /// Who is told when a session ends.
+    pub ending: EndHooks,
+}
+
+/// Who is told when a session ends.
+#[derive(Clone, Default)]
+pub struct EndHooks {
+    /// A part of the same program.
+    pub hook: Option<Arc<dyn SessionEndHook>>,
+    /// Who carries webhooks; without one they wait in the outbox.
+    pub courier: Option<Arc<dyn Courier>>,
 }
 
 /// How a memory behaves.
@@ -107,8 +126,18 @@ pub struct MemorySettings {
     pub model: Option<String>,
     /// How much a tenant may use; zero is as much as it likes.
     pub limits: Limits,
+    /// How files become knowledge, and how much of it there may be.
+    pub knowledge: KnowledgeSettings,
     /// How long keys are believed while the store does not answer.
     pub auth_cache_max: Duration,
+    /// Where the end of a session is told.
+    pub webhook: HookSettings,
+    /// How live sessions behave.
+    pub live: LiveSettings,
+    /// What live sessions may begin with, by name.
+    pub session_presets: BTreeMap<String, SessionPreset>,
+    /// Most bytes of all live sessions together.
+    pub live_bytes_max: usize,
 }
 
 /// When, and how often, a memory model is asked.
@@ -170,7 +199,12 @@ impl Default for MemorySettings {
             mode: Mode::Active,
             model: None,
             limits: Limits::default(),
+            knowledge: KnowledgeSettings::default(),
             auth_cache_max: Duration::from_secs(15 * 60),
+            webhook: HookSettings::default(),
+            live: LiveSettings::default(),
+            session_presets: BTreeMap::new(),
+            live_bytes_max: LIVE_BYTES_MAX,
         }
     }
 }
@@ -189,6 +223,10 @@ pub struct Memory {
     pub(crate) topics: Arc<TopicDesk>,
     /// Questions that wait for a choice. Nothing of it is ever written.
     pub(crate) clarifications: Arc<ClarificationDesk>,
+    /// Who reads strangers' files.
+    pub(crate) reader: Arc<Reader>,
+    /// Conversations of visitors. Nothing of it is ever written.
+    pub(crate) live: Arc<LiveDesk>,
     /// A place for each turn under way; closing waits until all are free.
     pub(crate) running: Arc<Semaphore>,
     /// Whether the memory model is left alone for a while.
@@ -225,6 +263,8 @@ impl Memory {
         let recall = Arc::new(Recall::new(recall_parts(&parts), settings.recall.clone()));
         let topics = Arc::new(TopicDesk::new(Arc::clone(&parts.store), Arc::clone(&parts.embedder)));
         let clarifications = Arc::new(ClarificationDesk::new(settings.clarifications, Arc::clone(&parts.clock)));
+        let reader = Arc::new(Reader::new(settings.knowledge.clone()));
+        let live = Arc::new(LiveDesk::new(Arc::clone(&parts.clock), settings.live_bytes_max));
         let (settings, templates) = (Arc::new(settings), Arc::new(parts.templates.clone()));
         let tenants = Arc::new(TenantDesk::new(&parts, &settings, &templates));
         Self {
@@ -235,6 +275,8 @@ impl Memory {
             recall,
             topics,
             clarifications,
+            reader,
+            live,
             running,
             resting: Arc::default(),
             locks: Arc::default(),
@@ -323,6 +365,7 @@ impl Memory {
             let left = self.running_turns();
             warn!(turns = left, "{left} turns are still under way and will be marked failed at the next start");
         }
+        self.end_all_live().await;
         self.parts.store.close().await
     }
 

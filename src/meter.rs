@@ -103,6 +103,10 @@ pub struct Meters {
     pub facts_superseded: Counter,
     /// What looked like a fact and was none.
     pub facts_refused: Counter,
+    /// Documents and notes that were added to what tenants know.
+    pub documents: Counter,
+    /// Files that were refused.
+    pub documents_refused: Counter,
     /// Cleanups that ran to their end.
     pub cleanups: Counter,
     /// Cleanups that failed.
@@ -111,6 +115,18 @@ pub struct Meters {
     pub sessions_expired: Counter,
     /// Turns removed by age.
     pub turns_expired: Counter,
+    /// Sessions whose end was told.
+    pub sessions_ended: Counter,
+    /// Webhooks that their receivers have.
+    pub webhooks_delivered: Counter,
+    /// Tries at webhooks that failed.
+    pub webhooks_failed: Counter,
+    /// Webhooks that were given up.
+    pub webhooks_dead: Counter,
+    /// Live sessions that ended.
+    pub live_ended: Counter,
+    /// Visitors that were turned away because there were too many.
+    pub live_refused: Counter,
     /// Leaps of the wall clock that paused expiry.
     pub clock_leaps: Counter,
     /// Conversations' requests under `/v1`.

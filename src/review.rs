@@ -1,10 +1,14 @@
 //! What a person sees, adds and removes: conversations here, topics in `topics`, facts in `facts`, open questions in
-//! `clarifications`, tenants and keys in `tenants`; what they take away in `export` and bring along in `import`.
+//! `clarifications`, documents in `knowledge`, tenants and keys in `tenants`, the end of a conversation in `end`; what they take away in `export` and
+//! bring along in `import`.
 
 mod clarifications;
+mod end;
 mod export;
 mod facts;
 mod import;
+mod knowledge;
+mod live;
 mod tenants;
 mod topics;
 
@@ -12,6 +16,7 @@ pub use clarifications::OpenClarification;
 pub use export::ExportRequest;
 pub use facts::{FactPatch, NewFact, UndoneFacts};
 pub use import::{ImportReport, Importer};
+pub use knowledge::{KnowledgeError, NOTE_CHARS_MAX, Upload};
 pub use tenants::TenantError;
 pub use topics::{FoundTopic, TopicContext, TopicMessage, TopicView};
 
@@ -22,14 +27,16 @@ use tracing::warn;
 use crate::clarify::ClarificationError;
 use crate::fact::{IMPORTANCE_MIN, Status};
 use crate::id::{FactId, MessageId, SessionId, TopicId, TurnId, UndoId};
+use crate::live::LiveKey;
 use crate::memory::Memory;
 use crate::message::{Message, Role};
 use crate::recall::Aside;
-use crate::scope::Scope;
+use crate::scope::{Scope, Tenant};
 use crate::session::{
     AddedMessage, DoesNotFit, Revision, Session, SessionPatch, SessionSeed, TURN_MESSAGES_MAX, TextError, Turn,
     TurnDraft, check_text, fit, window,
 };
+use crate::store::live::LiveError;
 use crate::store::{Page, PageRequest, Stats, StoreError};
 use crate::tenant::OverLimit;
 
@@ -119,6 +126,15 @@ pub enum ReviewError {
     /// Whoever took what was handed over has left.
     #[error("nobody reads any more")]
     NobodyReads,
+    /// A visitor's session is not there, or cannot take it.
+    #[error(transparent)]
+    Live(#[from] LiveError),
+    /// Somebody waits for an answer in it.
+    #[error("an answer is under way in `{0}`; transfer it when that has ended")]
+    Busy(LiveKey),
+    /// The tenant has no live sessions.
+    #[error("tenant `{0}` has no ephemeral sessions (`enable_session_memory`)")]
+    NoVisits(Tenant),
     /// The tenant has had enough.
     #[error(transparent)]
     OverLimit(#[from] OverLimit),
@@ -304,20 +320,21 @@ impl Memory {
         id: SessionId,
         messages: Vec<AddedMessage>,
     ) -> Result<Vec<Turn>, ReviewError> {
-        match messages.len() {
-            0 => return Err(ReviewError::Nothing),
-            1..=TURN_MESSAGES_MAX => {}
-            count => return Err(ReviewError::TooMany { count }),
-        }
-        let memory = self.of(scope.tenant());
-        for (n, added) in messages.iter().enumerate() {
-            memory.check_message(n, &added.message)?;
-        }
+        self.of(scope.tenant()).check_messages(&messages)?;
         let opened = messages.iter().filter(|added| added.message.role == Role::User).count();
         self.tenants.admit_turns(scope.tenant(), false, opened as u64).await?;
         let ids = messages.iter().map(|_| self.parts.ids.turn(self.parts.clock.now())).collect();
         let added = self.parts.store.add_messages(scope, id, None, messages, ids).await;
         self.told(scope, Some(id), "add_messages", added)
+    }
+
+    fn check_messages(&self, messages: &[AddedMessage]) -> Result<(), ReviewError> {
+        match messages.len() {
+            0 => return Err(ReviewError::Nothing),
+            1..=TURN_MESSAGES_MAX => {}
+            count => return Err(ReviewError::TooMany { count }),
+        }
+        messages.iter().enumerate().try_for_each(|(n, added)| self.check_message(n, &added.message))
     }
 
     fn check_message(&self, n: usize, message: &Message) -> Result<(), ReviewError> {

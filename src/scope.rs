@@ -117,6 +117,11 @@ impl Scope {
         Self { tenant: Tenant(tenant.into()), user: User(user.into()) }
     }
 
+    /// Where a visitor's session stands, in whose name nothing is kept.
+    pub(crate) fn of_visit(tenant: Tenant, session: SessionId) -> Self {
+        Self { tenant, user: User::of_session(session) }
+    }
+
     /// The memory of a user who is known by nothing but this session.
     pub fn alone_in(&self, session: SessionId) -> Self {
         Self { tenant: self.tenant.clone(), user: User::of_session(session) }
@@ -128,6 +133,11 @@ impl Scope {
         Self { tenant: self.tenant.clone(), user: User(User::UNNAMED.into()) }
     }
 
+    /// What this user shares with all others of the tenant.
+    pub fn shared(&self) -> TenantScope {
+        TenantScope(self.tenant.clone())
+    }
+
     /// The tenant.
     pub fn tenant(&self) -> &Tenant {
         &self.tenant
@@ -136,6 +146,27 @@ impl Scope {
     /// The user.
     pub fn user(&self) -> &User {
         &self.user
+    }
+}
+
+/// What all users of one tenant share: its knowledge. Nobody's conversation is in it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct TenantScope(Tenant);
+
+impl TenantScope {
+    /// What a tenant's users share, for somebody who was let in to that tenant.
+    pub fn new(tenant: Tenant) -> Self {
+        Self(tenant)
+    }
+
+    /// Whose something in the store is. Only the store knows.
+    pub(crate) fn as_stored(tenant: &str) -> Self {
+        Self(Tenant(tenant.into()))
+    }
+
+    /// The tenant.
+    pub fn tenant(&self) -> &Tenant {
+        &self.0
     }
 }
 

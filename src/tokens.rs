@@ -3,9 +3,41 @@
 //! The tokenizer's tables take tens of milliseconds to unfold, so they are touched only when a count
 //! matters: a text never has more tokens than bytes, and most conversations fit by that bound alone.
 
+use std::cell::RefCell;
+
+use bpe_openai::Tokenizer;
+
+use crate::quick::QuickMap;
+
+/// Longer pieces of text are rare and counted anew.
+const PIECE_BYTES_MAX: usize = 24;
+/// Pieces that a thread remembers, about half a megabyte. When there are more, all are forgotten.
+const PIECES_MAX: usize = 8_192;
+
+thread_local! {
+    /// How many tokens a piece has: people say most things with few words.
+    static PIECES: RefCell<QuickMap<Box<str>, u32>> = RefCell::default();
+}
+
 /// How many tokens a text has.
 pub fn count(text: &str) -> usize {
-    bpe_openai::o200k_base().count(text)
+    let tokenizer = bpe_openai::o200k_base();
+    PIECES.with_borrow_mut(|known| tokenizer.split(text).map(|piece| of_piece(tokenizer, piece, known)).sum())
+}
+
+/// How many tokens a piece has, as the tokenizer cut it.
+fn of_piece(tokenizer: &Tokenizer, piece: &str, known: &mut QuickMap<Box<str>, u32>) -> usize {
+    if let Some(tokens) = known.get(piece) {
+        return *tokens as usize;
+    }
+    let tokens = tokenizer.bpe.count(piece.as_bytes());
+    if piece.len() <= PIECE_BYTES_MAX {
+        if known.len() >= PIECES_MAX {
+            known.clear();
+        }
+        known.insert(piece.into(), tokens as u32);
+    }
+    tokens
 }
 
 /// What a chat format adds around each message.
@@ -34,6 +66,12 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn remembered_pieces_count_as_the_tokenizer_counts(text in "(\\PC{0,40}|([a-zA-Z]{1,12}[ ,.\n'’-]{1,2}){0,20})") {
+            let counted = bpe_openai::o200k_base().count(text.as_str());
+            prop_assert_eq!((count(&text), count(&text)), (counted, counted));
+        }
+
         #[test]
         fn a_text_never_has_more_tokens_than_bytes(text in "\\PC{0,200}") {
             prop_assert!(count(&text) <= at_most(&text));

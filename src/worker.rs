@@ -1,6 +1,8 @@
-//! What runs beside the requests: cleanup by schedule, jobs as they come, and writing what waits for the disk.
+//! What runs beside the requests: cleanup by schedule, jobs as they come, webhooks in `post`, and
+//! writing what waits for the disk.
 
 mod pace;
+mod post;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,6 +37,10 @@ const BLOCKS_EVERY: Duration = Duration::from_secs(10);
 const TOPICS_EVERY: Duration = Duration::from_secs(1);
 /// How often words are looked for that are yet to be understood.
 const FACTS_EVERY: Duration = Duration::from_secs(1);
+/// How often passages without a vector are looked for.
+const PASSAGES_EVERY: Duration = Duration::from_secs(60);
+/// How often live sessions are looked for whose time is over.
+const VISITS_EVERY: Duration = Duration::from_secs(1);
 /// How soon a failed cleanup is tried again, at most.
 const CLEANUP_RETRY: Duration = Duration::from_secs(300);
 
@@ -52,12 +58,16 @@ impl Worker {
         let tools = tokio::spawn(until(stopped.clone(), give_up_on_tools(memory.clone())));
         let rows = tokio::spawn(until(stopped.clone(), derive_rows(memory.clone())));
         let episodes = tokio::spawn(until(stopped.clone(), embed_episodes(memory.clone())));
+        let passages = tokio::spawn(until(stopped.clone(), embed_knowledge(memory.clone())));
         let blocks = tokio::spawn(until(stopped.clone(), pack_blocks(memory.clone())));
         let jobs = tokio::spawn(run_jobs(memory.clone(), stopped.clone()));
         let topics = tokio::spawn(until(stopped.clone(), tend_topics(memory.clone())));
         let facts = tokio::spawn(until(stopped.clone(), learn_facts(memory.clone())));
+        let post = tokio::spawn(post::deliver(memory.clone(), stopped.clone()));
+        let visits = tokio::spawn(until(stopped.clone(), sweep_visits(memory.clone())));
         let cleaning = tokio::spawn(until(stopped, clean_up(memory, clock, cleanup_every)));
-        Self { stop, tasks: vec![cleaning, tools, rows, jobs, blocks, topics, episodes, facts] }
+        let tasks = vec![cleaning, tools, rows, jobs, blocks, topics, episodes, facts, passages, visits, post];
+        Self { stop, tasks }
     }
 
     /// Starts writing what waits in this store.
@@ -131,6 +141,16 @@ async fn embed_episodes(memory: Memory) {
     }
 }
 
+/// The same for passages of documents; those that are added while the embedder does not answer come later, too.
+async fn embed_knowledge(memory: Memory) {
+    loop {
+        if let Err(error) = memory.embed_knowledge().await {
+            warn!(error = %error, "Vectors of passages cannot be written yet: {error}");
+        }
+        tokio::time::sleep(PASSAGES_EVERY).await;
+    }
+}
+
 /// Packs old text tightly, a little at a time.
 async fn pack_blocks(memory: Memory) {
     loop {
@@ -156,6 +176,32 @@ async fn tend_topics(memory: Memory) {
                 tokio::time::sleep(ROWS_RETRY).await;
             }
         }
+    }
+}
+
+/// Ends the sessions of visitors whose time is over, whether anybody comes or not. What older versions kept of visitors in
+/// the data file goes first.
+async fn sweep_visits(memory: Memory) {
+    loop {
+        match memory.forget_visits().await {
+            Ok(0) => break,
+            Ok(_) => {}
+            Err(error) => {
+                warn!(error = %error, "What older versions kept of visitors cannot be removed yet: {error}");
+                tokio::time::sleep(ROWS_RETRY).await;
+            }
+        }
+        end_visits(&memory).await;
+    }
+    loop {
+        tokio::time::sleep(VISITS_EVERY).await;
+        end_visits(&memory).await;
+    }
+}
+
+async fn end_visits(memory: &Memory) {
+    if let Err(error) = memory.sweep_live().await {
+        warn!(error = %error, "Live sessions whose time is over cannot be ended yet: {error}");
     }
 }
 

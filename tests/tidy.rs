@@ -9,15 +9,15 @@ use std::path::{Path, PathBuf};
 const FLOORS: [&str; 7] = [
     "cli → config → api",
     "worker → turn, digest, lifecycle, review",
-    "memory → recall",
+    "memory → recall, courier",
     "store",
-    "takeout → clarify → knowledge → fact → episode → topic → session, tenant",
+    "takeout → clarify → knowledge → fact → live → episode → topic → session, tenant, webhook",
     "model",
-    "message, scope, job, clock, id, tokens, language, period, meter, mode, spelling",
+    "message, scope, job, clock, id, tokens, language, period, meter, mode, spelling, quick",
 ];
 
 /// Arrows between neighbours that the lists above cannot say, each with its reason.
-const EXTRA_ARROWS: [(&str, &str); 5] = [
+const EXTRA_ARROWS: [(&str, &str); 7] = [
     // A job names itself and its session.
     ("job", "id"),
     // A user may be known by nothing but their session.
@@ -27,6 +27,10 @@ const EXTRA_ARROWS: [(&str, &str); 5] = [
     // A tenant may have words of its own for templates.
     ("tenant", "session"),
     ("worker", "lifecycle"),
+    // A webhook tells of a session that ended.
+    ("webhook", "session"),
+    // A tenant may have a webhook of its own.
+    ("tenant", "webhook"),
 ];
 
 /// The places that may build a scope; see `scope.rs`.

@@ -37,15 +37,19 @@ impl App {
 
     /// Reads a body of any kind, bounded in size and time.
     pub(super) async fn read_bytes(&self, body: Body) -> Result<Bytes, ApiError> {
-        let bytes_max = self.doors.body_bytes_max;
+        self.read_up_to(body, self.doors.body_bytes_max, "body_bytes_max").await
+    }
+
+    /// The same, with another bound, which is called so in the settings.
+    pub(super) async fn read_up_to(&self, body: Body, bytes_max: usize, setting: &str) -> Result<Bytes, ApiError> {
         // Whoever says beforehand that it is too much need not send it.
         if body.size_hint().lower() > bytes_max as u64 {
-            return Err(too_large(bytes_max));
+            return Err(too_large(bytes_max, setting));
         }
         let reading = Limited::new(body, bytes_max).collect();
         match tokio::time::timeout(self.doors.body_timeout, reading).await {
             Ok(Ok(body)) => Ok(body.to_bytes()),
-            Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large(bytes_max)),
+            Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large(bytes_max, setting)),
             Ok(Err(error)) => Err(ApiError::bad_request("broken_body", "Body broke off", error.to_string())),
             Err(_) => {
                 let limit = self.doors.body_timeout.as_secs();
@@ -56,8 +60,8 @@ impl App {
     }
 }
 
-fn too_large(bytes_max: usize) -> ApiError {
-    let detail = format!("the body is over {bytes_max} bytes (`body_bytes_max`)");
+fn too_large(bytes_max: usize, setting: &str) -> ApiError {
+    let detail = format!("the body is over {bytes_max} bytes (`{setting}`)");
     ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", "Body too large", detail)
 }
 

@@ -18,7 +18,7 @@ use super::error::{ApiError, ErrorView};
 use super::headers::{STATUS_HEADER, TURN_HEADER, shown_headers, timing_header};
 use super::identity::{SESSION_HEADER, session_header};
 use super::rest::came_by;
-use super::view::{ChosenView, ReminderView, millis};
+use super::view::{ChosenView, CitationView, ReminderView, millis};
 use crate::id::{SessionId, TurnId};
 use crate::session::SessionSeed;
 use crate::turn::{Answer, RunningTurn, Shown, TurnError, TurnEvent, TurnRequest};
@@ -55,8 +55,7 @@ pub(super) struct ChatResponse {
     confidence: f64,
     session_id: String,
     /// What tenant knowledge the answer drew on.
-    #[schema(value_type = Vec<Object>)]
-    citations: Vec<Value>,
+    citations: Vec<CitationView>,
     metadata: ChatMetadata,
     error: Option<String>,
 }
@@ -188,7 +187,7 @@ fn view(query: String, session: SessionId, turn: TurnId, answer: Answer) -> Chat
         intent: answer.intent.name,
         confidence: answer.intent.confidence,
         session_id: session.to_string(),
-        citations: Vec::new(),
+        citations: answer.citations.into_iter().map(CitationView::from).collect(),
         metadata: ChatMetadata {
             session_id: session.to_string(),
             turn_id: turn.to_string(),

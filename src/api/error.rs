@@ -12,11 +12,14 @@ use utoipa::ToSchema;
 use super::identity::SESSION_HEADER;
 use crate::clarify::ClarificationError;
 use crate::id::SessionId;
+use crate::knowledge::ParseError;
+use crate::memory::ReadError;
 use crate::model::ModelError;
 use crate::recall::RecallError;
-use crate::review::{ReviewError, TenantError};
+use crate::review::{KnowledgeError, ReviewError, TenantError};
 use crate::session::TextError;
 use crate::store::StoreError;
+use crate::store::live::LiveError;
 use crate::tenant::{KeyError, OverLimit};
 use crate::turn::TurnError;
 
@@ -58,6 +61,11 @@ impl ApiError {
         Self::bad_request("invalid_session_id", "Invalid session_id format", "session_id must be a valid UUID")
     }
 
+    /// A7: exactly these words.
+    pub(super) fn no_uploads(detail: &str) -> Self {
+        Self::bad_request("uploads_not_allowed", "File uploads not allowed for ephemeral sessions", detail)
+    }
+
     /// A text in the request is not one.
     pub(super) fn text(field: &str, reason: &TextError) -> Self {
         let (status, code) = text_code(reason);
@@ -71,6 +79,12 @@ impl ApiError {
         let mut error = Self::new(StatusCode::TOO_MANY_REQUESTS, "too_many_wrong_keys", "Too many wrong keys", detail);
         error.retry_after = Some(seconds);
         error
+    }
+
+    /// When it may be worth trying again.
+    fn after(mut self, wait: Duration) -> Self {
+        self.retry_after = Some(wait.as_secs().max(1).to_string());
+        self
     }
 
     /// The response carries the session all the same.
@@ -136,6 +150,7 @@ impl From<TenantError> for ApiError {
     fn from(error: TenantError) -> Self {
         let detail = error.to_string();
         match error {
+            TenantError::Live(live) => live.into(),
             TenantError::Unknown(_) => Self::new(StatusCode::NOT_FOUND, "unknown_tenant", "Tenant not found", detail),
             TenantError::Exists(_) => Self::new(StatusCode::CONFLICT, "tenant_exists", "Tenant exists", detail),
             TenantError::Unreachable(_) => Self::bad_request("invalid_id", "Invalid tenant", detail),
@@ -152,6 +167,61 @@ impl From<TenantError> for ApiError {
             TenantError::Store(store) => store.into(),
         }
     }
+}
+
+impl From<KnowledgeError> for ApiError {
+    fn from(error: KnowledgeError) -> Self {
+        let detail = error.to_string();
+        match error {
+            KnowledgeError::Unknown(_) => {
+                Self::new(StatusCode::NOT_FOUND, "unknown_document", "Document not found", detail)
+            }
+            KnowledgeError::Name(_) => Self::bad_request("invalid_name", "Invalid name", detail),
+            KnowledgeError::Nothing => Self::bad_request("no_file", "No file", detail),
+            KnowledgeError::Text { ref reason, .. } => {
+                let (status, code) = text_code(reason);
+                Self::new(status, code, "Invalid text", detail)
+            }
+            KnowledgeError::TooLarge { .. } => {
+                Self::new(StatusCode::PAYLOAD_TOO_LARGE, "document_too_large", "Document too large", detail)
+            }
+            KnowledgeError::Unread { ref reason, .. } => unread(reason, detail),
+            KnowledgeError::Busy => {
+                let mut error = Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", "Too many uploads", detail);
+                error.retry_after = Some("5".to_owned());
+                error
+            }
+            KnowledgeError::OverLimit(over) => over.into(),
+            KnowledgeError::Store(store) => store.into(),
+            KnowledgeError::Stopping => {
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", "Server is stopping", "ask again in a moment")
+            }
+        }
+    }
+}
+
+/// Why a file was not read, as clients are told.
+fn unread(reason: &ReadError, detail: String) -> ApiError {
+    let file = match reason {
+        ReadError::File(file) => file,
+        ReadError::NoParser => {
+            return ApiError::new(StatusCode::NOT_IMPLEMENTED, "no_parser", "Files cannot be read", detail);
+        }
+        ReadError::Parser(_) => {
+            return ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "parser_failed", "Files cannot be read", detail);
+        }
+    };
+    let (status, code, title) = match file {
+        ParseError::Unsupported { .. } => {
+            (StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_document", "Document not supported")
+        }
+        ParseError::Encrypted => (StatusCode::BAD_REQUEST, "document_encrypted", "Document is encrypted"),
+        ParseError::Broken { .. } => (StatusCode::BAD_REQUEST, "document_broken", "Document is broken"),
+        ParseError::TooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "document_too_large", "Document too large"),
+        ParseError::Empty { .. } => (StatusCode::BAD_REQUEST, "document_empty", "Document is empty"),
+        ParseError::TooCostly { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "document_too_costly", "Document too costly"),
+    };
+    ApiError::new(status, code, title, detail)
 }
 
 impl From<RecallError> for ApiError {
@@ -183,9 +253,40 @@ impl From<TurnError> for ApiError {
             TurnError::Endless(_) => Self::new(StatusCode::BAD_GATEWAY, "answer_too_long", "Answer too long", detail),
             TurnError::Store(store) => store.into(),
             TurnError::OverLimit(over) => over.into(),
+            TurnError::Live(live) => live.into(),
             TurnError::KeyReused => Self::new(StatusCode::CONFLICT, "key_reused", "Idempotency-Key reused", detail),
             TurnError::Stopping => {
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", "Server is stopping", "ask again in a moment")
+            }
+        }
+    }
+}
+
+impl From<LiveError> for ApiError {
+    fn from(error: LiveError) -> Self {
+        let detail = error.to_string();
+        match error {
+            LiveError::TooManySessions { retry_after, .. } => {
+                let detail = format!("{detail}; end one, or try again later");
+                Self::new(StatusCode::TOO_MANY_REQUESTS, "too_many_sessions", "Too many sessions", detail)
+                    .after(retry_after)
+            }
+            LiveError::Full { retry_after, .. } => {
+                let detail = format!("{detail}; try again later");
+                Self::new(StatusCode::TOO_MANY_REQUESTS, "sessions_full", "No room for a session", detail)
+                    .after(retry_after)
+            }
+            LiveError::TooLarge { .. } => Self::new(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "session_memory_exceeded",
+                "Too large for a session",
+                format!("{detail}; send less at once"),
+            ),
+            LiveError::Gone(_) => Self::new(StatusCode::NOT_FOUND, "unknown_session", "Session not found", detail),
+            LiveError::NoSuchTurn(_) => Self::new(StatusCode::NOT_FOUND, "unknown_turn", "Turn not found", detail),
+            LiveError::Taken(_) => Self::new(StatusCode::CONFLICT, "session_exists", "Session exists", detail),
+            LiveError::Unreachable(_) => {
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "sessions_unreachable", "Sessions unreachable", detail)
             }
         }
     }
@@ -287,6 +388,11 @@ impl From<ReviewError> for ApiError {
             ReviewError::CursorGone => Self::new(StatusCode::GONE, "cursor_gone", "Nothing to go on behind", detail),
             ReviewError::NobodyReads => {
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", "Server is stopping", "ask again in a moment")
+            }
+            ReviewError::Live(live) => live.into(),
+            ReviewError::Busy(_) => Self::new(StatusCode::CONFLICT, "session_busy", "Session busy", detail),
+            ReviewError::NoVisits(_) => {
+                Self::new(StatusCode::NOT_FOUND, "session_memory_off", "No ephemeral sessions", detail)
             }
             ReviewError::OverLimit(over) => over.into(),
             ReviewError::Store(store) => store.into(),

@@ -99,11 +99,21 @@ impl App {
         key.is_some_and(|key| bool::from(shown.as_bytes().ct_eq(key.as_bytes())))
     }
 
-    /// The tenant that a request names: in its path under `/v1`, in a header elsewhere.
+    /// The tenant that a request names: in its path under `/v1` and before a visitor's session, in a header elsewhere.
     fn named_tenant(&self, request: &Request) -> Result<Option<Tenant>, ApiError> {
-        match request.uri().path().starts_with("/v1/") {
-            true => Ok(openai::tenant_in(request.method(), request.uri())),
-            false => identity::tenant_header(request.headers()),
+        let path = request.uri().path();
+        if path.starts_with("/v1/") {
+            return Ok(openai::tenant_in(request.method(), request.uri()));
+        }
+        let named = identity::tenant_header(request.headers())?;
+        match identity::path::visited_tenant(path) {
+            Some(visited) if named.as_ref().is_none_or(|named| *named == visited) => Ok(Some(visited)),
+            Some(_) => Err(ApiError::bad_request(
+                "invalid_id",
+                "Invalid tenant",
+                "the tenant in X-Tenant-ID is not the one in the path",
+            )),
+            None => Ok(named),
         }
     }
 

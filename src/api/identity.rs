@@ -14,13 +14,16 @@ use axum::extract::{FromRequestParts, Path};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, StatusCode};
 
+use self::path::PathScope;
 use super::App;
 use super::access::{Access, Visitor};
 use super::error::ApiError;
 use crate::clock::Clock;
 use crate::config::{Secret, Settings};
 use crate::id::SessionId;
-use crate::scope::{IdError, Scope, Tenant, User, Whose};
+use crate::live::LiveKey;
+use crate::scope::{IdError, Scope, Tenant, TenantScope, User, Whose};
+use crate::store::live::LiveError;
 use crate::tenant::Right;
 
 /// The session of a request and of its response.
@@ -130,16 +133,59 @@ pub(super) fn session_header(headers: &HeaderMap) -> Result<Option<SessionId>, A
     }
 }
 
-/// The session in a path.
+/// The session in a path: a durable one by its UUID, a visitor's as `tenant:session`.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum AnySession {
+    /// Kept in the database.
+    Durable(SessionId),
+    /// A visitor's.
+    Live(LiveKey),
+}
+
+impl AnySession {
+    /// Reads either.
+    pub(super) fn parse(text: &str) -> Result<Self, ApiError> {
+        if !text.contains(':') {
+            return SessionId::parse(text).map(Self::Durable).ok_or_else(ApiError::invalid_session);
+        }
+        PathScope::parse(text)?.live().map(Self::Live).ok_or_else(ApiError::invalid_session)
+    }
+
+    /// The visitor's session, for whoever may see it: a key that speaks for a user sees that user's alone, and a
+    /// visitor's is nobody's.
+    pub(super) fn live(self, visitor: &Visitor) -> Result<LiveKey, ApiError> {
+        match self {
+            Self::Live(key) if visitor.access.user.is_none() && visitor.access.tenant == key.tenant => Ok(key),
+            Self::Live(key) => Err(LiveError::Gone(key).into()),
+            Self::Durable(_) => {
+                let detail = "only ephemeral sessions do that; name one as `tenant:session`";
+                Err(ApiError::bad_request("not_ephemeral", "Not an ephemeral session", detail))
+            }
+        }
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for AnySession {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        // What is not even text is no UUID either.
+        let text = Path::<String>::from_request_parts(parts, state).await.map_err(|_| ApiError::invalid_session())?;
+        Self::parse(&text)
+    }
+}
+
+/// The durable session in a path.
 pub(super) struct SessionPath(pub(super) SessionId);
 
 impl<S: Send + Sync> FromRequestParts<S> for SessionPath {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
-        // What is not even text is no UUID either.
-        let text = Path::<String>::from_request_parts(parts, state).await.map_err(|_| ApiError::invalid_session())?;
-        SessionId::parse(&text).map(Self).ok_or_else(ApiError::invalid_session)
+        match AnySession::from_request_parts(parts, state).await? {
+            AnySession::Durable(id) => Ok(Self(id)),
+            AnySession::Live(_) => Err(ApiError::invalid_session()),
+        }
     }
 }
 
@@ -182,8 +228,8 @@ impl App {
         }
     }
 
-    /// Whose memory a whole file is about: one user's, or that of all users of the tenant. This is the one place that knows who
-    /// may ask for all of them: whoever has every right and speaks for no user.
+    /// Whose memory a whole file is about: one user's, or that of all users of the tenant. This is the one place that
+    /// knows who may ask for all of them: whoever has every right and speaks for no user.
     pub(super) fn whose(
         &self,
         visitor: &Visitor,
@@ -202,6 +248,11 @@ impl App {
                 Err(ApiError::new(StatusCode::FORBIDDEN, "missing_right", "Right missing", detail))
             }
         }
+    }
+
+    /// What the tenant of whoever was let in knows. It is shared by all its users, so it does not matter who asks.
+    pub(super) fn shared(&self, visitor: &Visitor) -> TenantScope {
+        TenantScope::new(visitor.access.tenant.clone())
     }
 
     pub(super) fn clock(&self) -> &dyn Clock {

@@ -49,11 +49,13 @@ pub(super) struct Gauges {
     pub(super) index: (usize, usize),
     /// Jobs that wait, and those that were given up; nothing when the store does not answer.
     pub(super) jobs: Option<(usize, usize)>,
+    /// The same of webhooks.
+    pub(super) webhooks: Option<(usize, usize)>,
 }
 
 impl Gauges {
     fn lines(self) -> Vec<(&'static str, &'static str, usize)> {
-        let Self { waiting, running, index: (bytes, scopes), jobs } = self;
+        let Self { waiting, running, index: (bytes, scopes), jobs, webhooks } = self;
         let mut lines = vec![
             ("waiting_turns", "Turns that wait in memory for the disk.", waiting),
             ("running_turns", "Turns that are under way.", running),
@@ -63,6 +65,11 @@ impl Gauges {
         if let Some((queued, dead)) = jobs {
             lines.push(("jobs_queued", "Jobs that wait for their time.", queued));
             lines.push(("jobs_waiting_for_help", "Jobs that were given up, until somebody tries them again.", dead));
+        }
+        if let Some((queued, dead)) = webhooks {
+            lines.push(("webhooks_queued", "Webhooks that are yet to be delivered.", queued));
+            let help = "Webhooks that were given up, until somebody tries them again.";
+            lines.push(("webhooks_waiting_for_help", help, dead));
         }
         lines
     }
@@ -138,7 +145,7 @@ fn memory_lines(meters: &MemoryMeters) -> String {
     text
 }
 
-fn counters(meters: &Meters) -> [(&'static str, &'static str, u64); 29] {
+fn counters(meters: &Meters) -> [(&'static str, &'static str, u64); 37] {
     [
         ("requests", "Requests of every kind.", meters.requests.get()),
         ("turns_stored", "Turns whose ending reached the disk.", meters.turns_stored.get()),
@@ -154,6 +161,8 @@ fn counters(meters: &Meters) -> [(&'static str, &'static str, u64); 29] {
         ("facts_learned", "Facts that were learned.", meters.facts_learned.get()),
         ("facts_superseded", "Facts that gave way to newer ones.", meters.facts_superseded.get()),
         ("facts_refused", "What looked like a fact and was none.", meters.facts_refused.get()),
+        ("documents", "Documents and notes added to what tenants know.", meters.documents.get()),
+        ("documents_refused", "Files that could not be read.", meters.documents_refused.get()),
         ("embedder_failures", "Texts or batches that an embedder made no vectors of.", meters.embedder_failures.get()),
         ("jobs_done", "Jobs that were done.", meters.jobs_done.get()),
         ("jobs_failed", "Tries at jobs that failed.", meters.jobs_failed.get()),
@@ -162,6 +171,12 @@ fn counters(meters: &Meters) -> [(&'static str, &'static str, u64); 29] {
         ("cleanup_failures", "Cleanups that failed.", meters.cleanup_failures.get()),
         ("sessions_expired", "Sessions removed by age.", meters.sessions_expired.get()),
         ("turns_expired", "Turns removed by age.", meters.turns_expired.get()),
+        ("sessions_ended", "Sessions whose end was told.", meters.sessions_ended.get()),
+        ("webhooks_delivered", "Webhooks that their receivers have.", meters.webhooks_delivered.get()),
+        ("webhooks_failed", "Tries at webhooks that failed.", meters.webhooks_failed.get()),
+        ("webhooks_dead", "Webhooks that were given up.", meters.webhooks_dead.get()),
+        ("live_sessions_ended", "Live sessions that ended.", meters.live_ended.get()),
+        ("live_sessions_refused", "Visitors turned away because there were too many.", meters.live_refused.get()),
         ("clock_leaps", "Cleanups put off because the wall clock leapt.", meters.clock_leaps.get()),
         ("chat_requests", "Requests of conversations under /v1.", meters.chat_requests.get()),
         ("without_session", "Those that named no session.", meters.without_session.get()),

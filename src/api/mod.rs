@@ -72,6 +72,7 @@ struct Doors {
     require_session_header: bool,
     rules: Rules,
     body_bytes_max: usize,
+    document_bytes_max: usize,
     body_timeout: Duration,
 }
 
@@ -98,6 +99,7 @@ impl App {
             require_session_header: settings.require_session_header,
             rules: Rules::of(settings),
             body_bytes_max: settings.body_bytes_max,
+            document_bytes_max: settings.document_bytes_max,
             body_timeout: settings.body_timeout.duration(),
         };
         Self { memory, doors: Arc::new(doors), owner: false }
@@ -124,6 +126,7 @@ fn doors() -> OpenApiRouter<App> {
         .routes(routes!(chat::chat))
         .routes(routes!(rest::sessions::list, rest::sessions::create))
         .routes(routes!(rest::sessions::show, rest::sessions::update, rest::sessions::delete))
+        .routes(routes!(rest::sessions::end))
         .routes(routes!(rest::turns::list, rest::turns::add))
         .routes(routes!(rest::turns::show))
         .routes(routes!(rest::turns::revisions))
@@ -131,11 +134,16 @@ fn doors() -> OpenApiRouter<App> {
         .routes(routes!(rest::recall::recall))
         .routes(routes!(rest::messages::list, rest::messages::add))
         .routes(routes!(rest::context::show))
+        .routes(routes!(rest::live::transfer))
+        .routes(routes!(rest::live::analytics))
         .routes(routes!(rest::episodes::list))
         .routes(routes!(rest::episodes::digest))
         .routes(routes!(rest::jobs::list))
         .routes(routes!(rest::jobs::retry))
         .routes(routes!(rest::jobs::answers))
+        .routes(routes!(rest::webhooks::list))
+        .routes(routes!(rest::webhooks::retry))
+        .routes(routes!(rest::webhooks::show, rest::webhooks::delete))
         .routes(routes!(rest::topics::list))
         .routes(routes!(rest::topics::search))
         .routes(routes!(rest::topics::show, rest::topics::update))
@@ -150,6 +158,11 @@ fn doors() -> OpenApiRouter<App> {
         .routes(routes!(rest::facts::history))
         .routes(routes!(rest::clarifications::list, rest::clarifications::ask))
         .routes(routes!(rest::clarifications::show, rest::clarifications::drop))
+        .routes(routes!(rest::knowledge::list, rest::knowledge::add))
+        .routes(routes!(rest::knowledge::search))
+        .routes(routes!(rest::knowledge::show, rest::knowledge::remove))
+        .routes(routes!(rest::knowledge::original))
+        .routes(routes!(rest::knowledge::passages))
         .routes(routes!(rest::cleanup::run))
         .routes(routes!(rest::tenants::list, rest::tenants::create))
         .routes(routes!(rest::tenants::show, rest::tenants::update, rest::tenants::delete))

@@ -14,15 +14,21 @@ use crate::tenant::Right;
 pub(super) const OPEN_ROUTES: [&str; 3] = ["/healthz", "/readyz", "/openapi.json"];
 
 /// Everything below these concerns the server as a whole.
-const ADMIN_BELOW: [&str; 3] = ["/api/v1/tenants", "/api/v1/keys", "/api/v1/jobs"];
+const ADMIN_BELOW: [&str; 4] = ["/api/v1/tenants", "/api/v1/keys", "/api/v1/jobs", "/api/v1/webhooks"];
 
 /// Routes whose right is not that of their method.
-const OTHER: [(&str, &str, Right); 4] = [
+const OTHER: [(&str, &str, Right); 8] = [
     // A question in a body is still only a question.
     ("POST", "/api/v1/recall", Right::Read),
     ("POST", "/api/v1/topics/search", Right::Read),
+    ("POST", "/api/v1/knowledge/search", Right::Read),
+    // What a tenant knows is told to all its users: not everybody who may talk may write it.
+    ("POST", "/api/v1/knowledge", Right::Files),
+    ("DELETE", "/api/v1/knowledge/{id}", Right::Files),
     ("POST", "/api/v1/cleanup", Right::Erase),
     ("GET", "/metrics", Right::Admin),
+    // It concerns a tenant as a whole.
+    ("GET", "/api/v1/analytics", Right::Admin),
 ];
 
 /// The right that a route takes.
@@ -90,6 +96,7 @@ mod tests {
             ("POST", "/v1/{*path}", Right::Write),
             ("DELETE", "/api/v1/keys/{id}", Right::Admin),
             ("GET", "/api/v1/jobs", Right::Admin),
+            ("DELETE", "/api/v1/webhooks/{id}", Right::Admin),
             ("GET", "/api/v1/keysmiths", Right::Read),
             ("GET", "/metrics", Right::Admin),
         ] {

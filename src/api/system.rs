@@ -39,7 +39,8 @@ pub(super) async fn readyz(State(app): State<App>) -> Result<Json<Alive>, ApiErr
 pub(super) async fn metrics(State(app): State<App>) -> Response {
     let (memory, index) = (&app.memory, app.memory.recall_desk().in_memory());
     let jobs = memory.job_counts(None).await.ok().map(|jobs| (jobs.queued as usize, jobs.dead as usize));
-    let gauges = Gauges { waiting: (app.doors.waiting)(), running: memory.running_turns(), index, jobs };
+    let webhooks = memory.webhook_counts(None).await.ok().map(|posted| (posted.queued as usize, posted.dead as usize));
+    let gauges = Gauges { waiting: (app.doors.waiting)(), running: memory.running_turns(), index, jobs, webhooks };
     let text = app.doors.measures.render(app.memory.meters(), gauges);
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
 }

@@ -1,10 +1,12 @@
 //! Our nouns as clients see them. Wire types stay here; the rooms' nouns are free to change.
 
 mod clarification;
+mod document;
 mod fact;
 mod topic;
 
 pub(super) use clarification::{ChosenView, ClarificationView};
+pub(super) use document::{CitationView, DocumentView};
 pub(super) use fact::{FactEventView, FactEvidenceView, FactView};
 pub(super) use topic::{TopicMessageView, TopicSeen, TopicStatsView};
 
@@ -16,12 +18,14 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use crate::id::SessionId;
+use crate::live::LiveKey;
 use crate::message::{Message, Role};
-use crate::period::Ttl;
+use crate::period::{Period, Ttl};
 use crate::recall::{AsideSource, Considered, Ranked, Reminder};
 use crate::review::StoredMessage;
 use crate::scope::Scope;
-use crate::session::{Revision, Session, Turn};
+use crate::session::{Revision, Session, SessionKind, Turn};
+use crate::store::live::Seen;
 
 /// A conversation.
 #[derive(Debug, Serialize, ToSchema)]
@@ -40,8 +44,22 @@ pub(super) struct SessionView {
     created_at: String,
     updated_at: String,
     last_accessed: String,
+    /// When somebody last said that it is over, or null.
+    ended_at: Option<String>,
     /// When it will be removed if nobody comes back, or null.
     expires_at: Option<String>,
+    /// Of a visitor's session: how many messages were said in it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message_count: Option<u64>,
+    /// Of a visitor's session: how many of them are kept as they were said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    messages_held: Option<usize>,
+    /// Of a visitor's session: how many summaries tell of the others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    summaries: Option<usize>,
+    /// Of a visitor's session: what it takes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes: Option<usize>,
 }
 
 impl SessionView {
@@ -56,8 +74,35 @@ impl SessionView {
             created_at: time(session.created_at),
             updated_at: time(session.updated_at),
             last_accessed: time(session.last_accessed),
+            ended_at: session.ended_at.map(time),
             expires_at: session.expires_at(server_ttl).map(time),
             metadata: session.metadata,
+            message_count: None,
+            messages_held: None,
+            summaries: None,
+            bytes: None,
+        }
+    }
+
+    pub(super) fn of_live(seen: &Seen, until: Timestamp) -> Self {
+        let Seen { key, session, lease, last_accessed } = seen;
+        Self {
+            id: key.to_string(),
+            tenant_id: key.tenant.to_string(),
+            user_id: format!("~{}", key.id()),
+            kind: SessionKind::Ephemeral.as_str(),
+            metadata: session.metadata(),
+            ttl: Some(Period::seconds(lease.ttl.as_secs()).to_string()),
+            turns: session.turn_count(),
+            created_at: time(session.created_at),
+            updated_at: time(session.updated_at),
+            last_accessed: time(*last_accessed),
+            expires_at: Some(time(until)),
+            ended_at: None,
+            message_count: Some(session.message_count()),
+            messages_held: Some(session.messages_held()),
+            summaries: Some(session.summaries().count()),
+            bytes: Some(session.bytes()),
         }
     }
 }
@@ -84,6 +129,12 @@ pub(super) struct TurnView {
 }
 
 impl TurnView {
+    pub(super) fn of_live(turn: Turn, key: &LiveKey) -> Self {
+        let mut view = Self::of(turn, &key.scope());
+        view.session_id = key.to_string();
+        view
+    }
+
     pub(super) fn of(turn: Turn, scope: &Scope) -> Self {
         Self {
             id: turn.id.to_string(),
@@ -259,6 +310,10 @@ pub(super) struct AsideView {
     turn_last: Option<u64>,
     from: Option<String>,
     to: Option<String>,
+    /// The name and title of the document that a passage is from, and how near the passage is; null for what is no passage.
+    source: Option<String>,
+    document_title: Option<String>,
+    similarity: Option<f64>,
     text: String,
     /// Comparable within a layer only.
     score: f64,
@@ -281,6 +336,9 @@ impl From<Considered> for AsideView {
             turn_last: None,
             from: None,
             to: None,
+            source: None,
+            document_title: None,
+            similarity: None,
             text: aside.text,
             score: thousandths(aside.score.into()),
             fate: fate.as_str(),
@@ -292,13 +350,18 @@ impl From<Considered> for AsideView {
                 (view.level, view.turn_first, view.turn_last) = (Some(level.as_str()), Some(first), Some(last));
                 (view.from, view.to) = (Some(time(from)), Some(time(to)));
             }
+            AsideSource::Passage(citation) => {
+                view.id = citation.passage.to_string();
+                (view.source, view.document_title) = (Some(citation.source), Some(citation.title));
+                view.similarity = Some(thousandths(citation.similarity.into()));
+            }
             AsideSource::Other(id) => view.id = id,
         }
         view
     }
 }
 
-fn part_of(name: &str, part: f32) -> (String, Value) {
+pub(super) fn part_of(name: &str, part: f32) -> (String, Value) {
     (name.to_owned(), thousandths(part.into()).into())
 }
 
@@ -307,7 +370,7 @@ pub(super) fn millis(took: Duration) -> f64 {
     thousandths(took.as_secs_f64() * 1e3)
 }
 
-fn thousandths(number: f64) -> f64 {
+pub(super) fn thousandths(number: f64) -> f64 {
     (number * 1e3).round() / 1e3
 }
 

@@ -63,10 +63,10 @@ fn show(common: &Common, origin: bool) -> anyhow::Result<()> {
 
 /// Settings that may be shown to anybody.
 fn masked(settings: Settings) -> Settings {
-    let masked = |secret: &str| if secret.is_empty() { "" } else { MASK }.to_owned();
+    let mask = |secret: &str| if secret.is_empty() { "" } else { MASK }.to_owned();
+    let (api_key, session_end_secret) = (mask(&settings.api_key), mask(&settings.session_end_secret));
     // An address may hold a password.
-    let (api_key, database_url) = (masked(&settings.api_key), masked(&settings.database_url));
-    Settings { api_key, database_url, ..settings }
+    Settings { api_key, session_end_secret, database_url: mask(&settings.database_url), ..settings }
 }
 
 /// In the order of the sample file, one line each.

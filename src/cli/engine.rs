@@ -13,9 +13,10 @@ use super::upstream::{Choice, Upstream, choose};
 use crate::api::App;
 use crate::clock::{Clock, SystemClock};
 use crate::config::Settings;
+use crate::courier::HttpCourier;
 use crate::id::RandomIds;
 use crate::lifecycle::ClockWatch;
-use crate::memory::{Memory, Parts};
+use crate::memory::{EndHooks, Memory, Parts};
 use crate::meter::Meters;
 use crate::model::builtin::Builtin;
 use crate::model::openai::{OpenAi, OpenAiSettings};
@@ -62,13 +63,24 @@ impl Engine {
         tidy_up(&*waiting).await?;
         let watch = Arc::new(ClockWatch::starting(clock.reading()));
         let store: Arc<dyn Store> = Arc::clone(&waiting) as _;
+        let ending = EndHooks { hook: None, courier: Some(Arc::new(HttpCourier::default())) };
         let (ids, meters) = (Arc::new(RandomIds), Arc::new(Meters::default()));
-        let parts = Parts { store, model, upstream, clock, ids, embedder, summariser, weights, templates, meters };
-        let memory = Memory::new(parts, settings.memory());
+        let parts =
+            Parts { store, model, upstream, clock, ids, embedder, summariser, weights, templates, meters, ending };
+        let mut memory_settings = settings.memory();
+        memory_settings.knowledge.parser.get_or_insert_with(own_program);
+        let memory = Memory::new(parts, memory_settings);
         let queue = Arc::clone(&waiting);
         let app = App::new(memory.clone(), Arc::clone(&watch), move || queue.waiting(), settings);
         Ok(Self { memory, app, file, waiting, clock: watch, data, choice })
     }
+}
+
+/// This very program: started again with `parse` it reads strangers' files. By this path it is found even after its file was
+/// replaced by another version.
+fn own_program() -> PathBuf {
+    let linked = PathBuf::from("/proc/self/exe");
+    if linked.exists() { linked } else { std::env::current_exe().unwrap_or(linked) }
 }
 
 /// How much each of recall's signals counts.
@@ -101,6 +113,13 @@ async fn tidy_up(store: &dyn Store) -> anyhow::Result<()> {
             tracing::warn!(error = %error, "Jobs of the last run are not free yet: {error}")
         }
         Err(error) => return Err(error).context("cannot free the jobs of the last run"),
+    }
+    match store.outbox().release_parcels().await {
+        Ok(_) => {}
+        Err(error) if error.may_pass() => {
+            tracing::warn!(error = %error, "Webhooks of the last run are not free yet: {error}")
+        }
+        Err(error) => return Err(error).context("cannot free the webhooks of the last run"),
     }
     Ok(())
 }

@@ -33,7 +33,9 @@ mod doctor;
 mod export;
 mod import;
 mod keys;
+mod knowledge;
 mod migrate;
+mod parse;
 mod recall;
 mod serve;
 mod sessions;
@@ -132,6 +134,11 @@ enum Command {
     Keys(keys::KeysCommand),
     /// Look at what is known about a user, set it right, undo it.
     Facts(facts::FactsArgs),
+    /// Add files to what a tenant knows, search and remove them.
+    Knowledge(knowledge::KnowledgeArgs),
+    /// Read a file from standard input, for a server that asks for it.
+    #[command(hide = true)]
+    Parse(parse::ParseArgs),
     /// Look at questions that wait for a choice, ask one, let one go.
     Clarifications(clarifications::ClarificationsArgs),
     /// Remove what is older than its time to live, now.
@@ -222,6 +229,8 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Keys(command)) => keys::keys(common, command),
         Some(Command::Facts(args)) => facts::facts(common, args),
         Some(Command::Clarifications(args)) => clarifications::clarifications(common, args),
+        Some(Command::Knowledge(args)) => knowledge::knowledge(common, args),
+        Some(Command::Parse(args)) => parse::parse(args),
         Some(Command::Cleanup) => cleanup::cleanup(common),
         Some(Command::Digest(args)) => digest::digest(common, args),
         Some(Command::Export(args)) => export::export(common, args),

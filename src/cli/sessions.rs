@@ -13,7 +13,7 @@ use super::failure::Failure;
 use super::output::{self, Colours, Tint};
 use super::table::{ago, counted, flat, short, table};
 use super::{Common, session_id};
-use crate::id::SessionId;
+use crate::live::LiveName;
 
 /// What to do with sessions.
 #[derive(Debug, Subcommand)]
@@ -24,6 +24,8 @@ pub(super) enum SessionsCommand {
     Show(ShowArgs),
     /// Remove a conversation and all that is in it.
     Delete(DeleteArgs),
+    /// End a visitor's session now; whoever waits for its end is told.
+    End(EndArgs),
 }
 
 /// Flags of `sessions list`.
@@ -35,13 +37,17 @@ pub(super) struct ListArgs {
     /// Show all.
     #[arg(long)]
     all: bool,
+    /// Those of the tenant's visitors, which last for a while.
+    #[arg(long)]
+    live: bool,
 }
 
 /// Flags of `sessions show`.
 #[derive(Debug, Args)]
 pub(super) struct ShowArgs {
-    #[arg(value_name = "ID", value_parser = session_id)]
-    id: SessionId,
+    /// A UUID, or `tenant:session` for a visitor's.
+    #[arg(value_name = "ID", value_parser = any_session)]
+    id: String,
     /// Show what was said.
     #[arg(long)]
     messages: bool,
@@ -50,11 +56,30 @@ pub(super) struct ShowArgs {
 /// Flags of `sessions delete`.
 #[derive(Debug, Args)]
 pub(super) struct DeleteArgs {
-    #[arg(value_name = "ID", value_parser = session_id)]
-    id: SessionId,
+    /// A UUID, or `tenant:session` for a visitor's.
+    #[arg(value_name = "ID", value_parser = any_session)]
+    id: String,
     /// Do not ask whether you are sure.
     #[arg(long, short)]
     yes: bool,
+}
+
+/// Flags of `sessions end`.
+#[derive(Debug, Args)]
+pub(super) struct EndArgs {
+    /// `tenant:session`.
+    #[arg(value_name = "ID", value_parser = any_session)]
+    id: String,
+}
+
+/// Reads a session's id, or a visitor's session.
+fn any_session(text: &str) -> Result<String, String> {
+    match text.split_once(':') {
+        Some((tenant, name)) if !tenant.is_empty() => LiveName::parse(name)
+            .map(|_| text.to_owned())
+            .map_err(|error| format!("the session after the colon {error}")),
+        _ => session_id(text).map(|id| id.to_string()),
+    }
 }
 
 pub(super) fn sessions(common: &Common, command: &SessionsCommand) -> anyhow::Result<ExitCode> {
@@ -63,6 +88,7 @@ pub(super) fn sessions(common: &Common, command: &SessionsCommand) -> anyhow::Re
             SessionsCommand::List(args) => list(client, common, args).await?,
             SessionsCommand::Show(args) => show(client, common, args).await?,
             SessionsCommand::Delete(args) => delete(client, common, args).await?,
+            SessionsCommand::End(args) => end(client, common, args).await?,
         }
         Ok(ExitCode::SUCCESS)
     })
@@ -89,7 +115,8 @@ async fn list(client: &Client, common: &Common, args: &ListArgs) -> anyhow::Resu
         newest.extend(page);
         keep_newest(&mut newest, limit);
     };
-    client.pages("/api/v1/sessions", "sessions", keep).await?;
+    let path = if args.live { "/api/v1/sessions?kind=ephemeral" } else { "/api/v1/sessions" };
+    client.pages(path, "sessions", keep).await?;
     if common.json {
         return output::json(&json!({ "sessions": newest, "total": total }));
     }
@@ -187,7 +214,7 @@ pub(super) fn say_message(message: &Value) -> anyhow::Result<()> {
 async fn delete(client: &Client, common: &Common, args: &DeleteArgs) -> anyhow::Result<()> {
     let path = format!("/api/v1/sessions/{}", args.id);
     let turns = client.get(&path).await?["turns"].as_u64().unwrap_or_default();
-    if !args.yes && !is_sure(args.id, turns)? {
+    if !args.yes && !is_sure(&args.id, turns)? {
         output::note("nothing was deleted");
         return Ok(());
     }
@@ -199,8 +226,17 @@ async fn delete(client: &Client, common: &Common, args: &DeleteArgs) -> anyhow::
     output::say(format!("deleted session {} with {}", args.id, counted(turns, "turn")))
 }
 
+async fn end(client: &Client, common: &Common, args: &EndArgs) -> anyhow::Result<()> {
+    let ended = client.post(&format!("/api/v1/sessions/{}/end", args.id)).await?;
+    if common.json {
+        return output::json(&ended);
+    }
+    let messages = ended["message_count"].as_u64().unwrap_or_default();
+    output::say(format!("ended session {} with {}", args.id, counted(messages, "message")))
+}
+
 /// Asks the person; nobody to ask is an error, because a script should say what it wants.
-fn is_sure(id: SessionId, turns: u64) -> anyhow::Result<bool> {
+fn is_sure(id: &str, turns: u64) -> anyhow::Result<bool> {
     let turns = counted(turns, "turn");
     if !std::io::stdin().is_terminal() {
         let told = format!("session {id} has {turns}; without a terminal --yes is needed to delete it");

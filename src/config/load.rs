@@ -228,6 +228,9 @@ mod tests {
         refused("context_messages = -1", &[], "context_messages");
         refused("client_address_header = \"no good\"", &[], "cannot be a header");
         refused("api_key = \"short\"", &[], "shorter than 16");
+        refused("session_end_webhook = \"https://example.org/\"", &[], "no secret to sign with");
+        refused("session_end_webhook = \"example.org\"", &[], "`session_end_webhook` is not valid");
+        refused("session_end_secret = \"hush\"", &[], "`session_end_secret` is not valid");
         refused("time_zone = \"Mars/Olympus\"", &[], "such as Europe/Amsterdam");
         refused("recall_profile = \"robots\"", &[], "recall_profile");
         refused("index_bytes_max = 7", &[], "from 1048576 to");

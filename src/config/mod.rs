@@ -19,12 +19,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::episode::{EpisodeSettings, Window};
 use crate::language::when;
-use crate::memory::{AskingSettings, ClarificationSettings, InjectInto, MemorySettings, WindowAs};
+use crate::live::{HOURS_MAX, LiveSettings, MEGABYTE, MESSAGES_MAX, check_megabytes};
+use crate::memory::{AskingSettings, ClarificationSettings, InjectInto, KnowledgeSettings, MemorySettings, WindowAs};
 use crate::mode::Mode;
 use crate::period::{Period, Ttl};
 use crate::recall::{Profile, RecallSettings};
 use crate::store::WaitingBounds;
 use crate::tenant::Limits;
+use crate::webhook::{HookSettings, HookUrl, SigningSecret};
 
 /// The commented file with every setting and its default; a test keeps it in step.
 pub const SAMPLE: &str = include_str!("../../recalld.sample.toml");
@@ -97,7 +99,13 @@ pub struct Settings {
     pub window_turns: usize,
     pub window_keep: usize,
     pub stretch_turns: usize,
+    pub enable_session_memory: bool,
+    pub session_ttl_hours: u64,
+    pub session_max_messages: usize,
     pub session_summarize_after: usize,
+    pub session_memory_max_mb: f64,
+    pub session_max_sessions: usize,
+    pub session_memory_total_mb: u64,
     pub summary_tokens: usize,
     pub summary_hours: Period,
     pub topics_max: usize,
@@ -112,11 +120,18 @@ pub struct Settings {
     pub cleanup_every: Period,
     pub cleanup_batch: usize,
 
+    pub session_end_webhook: String,
+    pub session_end_secret: String,
+    pub webhook_private_addresses: bool,
+
     pub requests_per_minute: u64,
     pub tokens_per_day: u64,
     pub sessions_max: u64,
     pub turns_max: u64,
     pub storage_bytes_max: u64,
+
+    pub document_bytes_max: usize,
+    pub knowledge_parser: PathBuf,
 
     pub query_chars_max: usize,
     pub answer_chars_max: usize,
@@ -248,7 +263,13 @@ impl Default for Settings {
             window_turns: memory.episodes.durable.at,
             window_keep: memory.episodes.durable.keep,
             stretch_turns: memory.episodes.durable.stretch,
-            session_summarize_after: memory.episodes.ephemeral.at - 1,
+            enable_session_memory: memory.live.enabled,
+            session_ttl_hours: memory.live.ttl.as_secs() / 3600,
+            session_max_messages: memory.live.messages_max,
+            session_summarize_after: memory.live.summarize_after,
+            session_memory_max_mb: memory.live.bytes_max as f64 / MEGABYTE,
+            session_max_sessions: memory.live.sessions_max,
+            session_memory_total_mb: memory.live_bytes_max as u64 / MEGABYTE as u64,
             summary_tokens: memory.episodes.summary_tokens,
             summary_hours: Period::hours(24),
             topics_max: memory.topics_max,
@@ -260,11 +281,16 @@ impl Default for Settings {
             ttl: memory.ttl,
             cleanup_every: Period::hours(6),
             cleanup_batch: memory.cleanup_batch,
+            session_end_webhook: String::new(),
+            session_end_secret: String::new(),
+            webhook_private_addresses: memory.webhook.private_addresses,
             requests_per_minute: memory.limits.requests_per_minute,
             tokens_per_day: memory.limits.tokens_per_day,
             sessions_max: memory.limits.sessions_max,
             turns_max: memory.limits.turns_max,
             storage_bytes_max: memory.limits.storage_bytes_max,
+            document_bytes_max: memory.knowledge.bytes_max,
+            knowledge_parser: PathBuf::new(),
             query_chars_max: memory.query_chars_max,
             answer_chars_max: memory.answer_chars_max,
             metadata_bytes_max: memory.metadata_bytes_max,
@@ -362,8 +388,42 @@ impl Settings {
             // The answerer is made with the server's model.
             model: None,
             limits: self.limits(),
+            knowledge: self.knowledge(),
             auth_cache_max: self.auth_cache_max.duration(),
+            // `check` has seen that it can be read.
+            webhook: self.webhook().unwrap_or_default(),
+            live: self.live(),
+            // Tenants have their own.
+            session_presets: std::collections::BTreeMap::new(),
+            live_bytes_max: (self.session_memory_total_mb as usize).saturating_mul(MEGABYTE as usize),
         }
+    }
+
+    /// How live sessions behave.
+    fn live(&self) -> LiveSettings {
+        LiveSettings {
+            enabled: self.enable_session_memory,
+            ttl: Period::hours(self.session_ttl_hours).duration(),
+            messages_max: self.session_max_messages,
+            summarize_after: self.session_summarize_after,
+            bytes_max: (self.session_memory_max_mb * MEGABYTE) as usize,
+            sessions_max: self.session_max_sessions,
+        }
+    }
+
+    /// Where the end of a session is told.
+    fn webhook(&self) -> Result<HookSettings, String> {
+        let said = |text: &str| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
+        let about = |name: &str, error: String| format!("`{name}` is not valid: {error}");
+        let url = said(&self.session_end_webhook).map(HookUrl::try_from).transpose();
+        let secret = said(&self.session_end_secret).map(SigningSecret::try_from).transpose();
+        let settings = HookSettings {
+            url: url.map_err(|error| about("session_end_webhook", error))?,
+            secret: secret.map_err(|error| about("session_end_secret", error))?,
+            private_addresses: self.webhook_private_addresses,
+        };
+        settings.target().map_err(|error| about("session_end_webhook", error.to_string()))?;
+        Ok(settings)
     }
 
     /// How much a tenant may use that has no limits of its own.
@@ -375,6 +435,12 @@ impl Settings {
             turns_max: self.turns_max,
             storage_bytes_max: self.storage_bytes_max,
         }
+    }
+
+    /// How files become knowledge. Without a parser only notes do; whoever runs the program names it.
+    fn knowledge(&self) -> KnowledgeSettings {
+        let parser = Some(self.knowledge_parser.clone()).filter(|path| !path.as_os_str().is_empty());
+        KnowledgeSettings { parser, bytes_max: self.document_bytes_max, ..KnowledgeSettings::default() }
     }
 
     /// How long clarifications wait, and how many.
@@ -428,13 +494,17 @@ impl Settings {
 
     /// What is wrong with the settings as a whole, with what to do about it.
     pub fn check(&self) -> Result<(), String> {
-        let bounds: [(&str, usize, std::ops::RangeInclusive<usize>); 22] = [
+        let bounds: [(&str, usize, std::ops::RangeInclusive<usize>); 27] = [
             ("context_messages", self.context_messages, 0..=1_000),
             ("recall_tokens", self.recall_tokens, 0..=100_000),
             ("recall_episodes", self.recall_episodes, 0..=20),
             ("window_turns", self.window_turns, 0..=10_000),
             ("stretch_turns", self.stretch_turns, 1..=1_000),
             ("session_summarize_after", self.session_summarize_after, 3..=1_000),
+            ("session_ttl_hours", self.session_ttl_hours as usize, 1..=HOURS_MAX),
+            ("session_max_messages", self.session_max_messages, 2..=MESSAGES_MAX),
+            ("session_max_sessions", self.session_max_sessions, 1..=1_000_000),
+            ("session_memory_total_mb", self.session_memory_total_mb as usize, 1..=1_000_000),
             ("summary_tokens", self.summary_tokens, 16..=10_000),
             ("trace_candidates", self.trace_candidates, 0..=200),
             ("index_bytes_max", self.index_bytes_max, 1 << 20..=1 << 40),
@@ -446,6 +516,7 @@ impl Settings {
             ("clarifications_max", self.clarifications_max, 1..=1_000_000),
             ("clarifications_tenant_max", self.clarifications_tenant_max, 1..=1_000_000),
             ("cleanup_batch", self.cleanup_batch, 1..=100_000),
+            ("document_bytes_max", self.document_bytes_max, 1_024..=64 << 20),
             ("query_chars_max", self.query_chars_max, 1..=10_000_000),
             ("answer_chars_max", self.answer_chars_max, 1..=10_000_000),
             ("body_bytes_max", self.body_bytes_max, 1_024..=1 << 30),
@@ -457,6 +528,7 @@ impl Settings {
                 return Err(format!("`{name}` is {value}, it must be from {} to {}", allowed.start(), allowed.end()));
             }
         }
+        check_megabytes(self.session_memory_max_mb).map_err(|reason| format!("`session_memory_max_mb` {reason}"))?;
         if self.clarification_ttl > Period::hours(24) {
             return Err("`clarification_ttl` is over 24h; what was asked so long ago is no open question".into());
         }
@@ -489,6 +561,7 @@ impl Settings {
         if self.database_url().is_some() && !cfg!(feature = "postgres") {
             return Err("`database_url` is set, and this recalld was built without the feature `postgres`".into());
         }
+        self.webhook()?;
         if self.api_key().is_some_and(|key| key.len() < 16) {
             return Err("`api_key` is shorter than 16 characters; make one with `openssl rand -hex 32`".into());
         }

@@ -33,7 +33,7 @@ impl Memory {
             settings: &self.settings.episodes,
         };
         let Some(progress) = digest.progress().await? else { return Ok(Effect::Nothing) };
-        let rests_until = self.rests_until(progress.last_said, progress.leaving_bytes).filter(|_| patient);
+        let rests_until = self.rests_until(claim, progress.last_said, progress.leaving_bytes).filter(|_| patient);
         if let Some(until) = rests_until {
             return Ok(Effect::Later(until));
         }

@@ -4,13 +4,14 @@
 //! together), `jobs` (claiming work and seeing it through), `consolidate` (turns that left the window become episodes),
 //! `tell` (hours and the session from those), `summarise` (topics are told), `propose` (a memory model is asked, or the
 //! built-in does it), `embed` (vectors of summaries, when another embedder has come), `archive` (text moves into blocks),
-//! `facts` (what users said about themselves), `note` (the same, read by a memory model).
+//! `knowledge` (vectors of passages), `facts` (what users said about themselves), `note` (the same, read by a memory model).
 
 mod archive;
 mod consolidate;
 mod embed;
 mod facts;
 mod jobs;
+mod knowledge;
 mod note;
 mod propose;
 mod rows;

@@ -52,7 +52,7 @@ impl Memory {
         let session = claim.job.session;
         let unread = self.parts.store.facts().unread(&claim.scope, session, TURNS_MAX).await?;
         let Some(unread) = unread.filter(|unread| !unread.turns.is_empty()) else { return Ok(Effect::Nothing) };
-        let rests_until = self.rests_until(last_said(&unread), bytes(&unread)).filter(|_| patient);
+        let rests_until = self.rests_until(claim, last_said(&unread), bytes(&unread)).filter(|_| patient);
         if let Some(until) = rests_until {
             return Ok(Effect::Later(until));
         }

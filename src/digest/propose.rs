@@ -15,7 +15,7 @@ use crate::memory::Memory;
 use crate::model::memory::{Failure, FailureKind, NoProposal, Proposal, Spent};
 use crate::model::summarise::{Extractive, Summariser, SummaryFuture, Talk, Telling};
 use crate::scope::Scope;
-use crate::store::{Claim, DaySpent, Page, PageRequest, StoreError, UnusedAnswer};
+use crate::store::{Claim, DaySpent, Page, PageRequest, StoreError, UnusedAnswer, day_of};
 
 /// For which job something is asked, and about which topic.
 #[derive(Debug, Clone, Copy)]
@@ -188,9 +188,11 @@ impl Memory {
         self.parts.store.ledger().unused(scope, page).await
     }
 
-    /// Until when a conversation is left to rest before a memory model is asked about it; `None` is not at all.
-    pub(super) fn rests_until(&self, last_said: Timestamp, bytes: u64) -> Option<Timestamp> {
-        if !self.parts.summariser.is_metered() || bytes >= ENOUGH_BYTES {
+    /// Until when a conversation is left to rest before a memory model is asked about it; `None` is not at all. One that
+    /// somebody ended since it was last used rests already.
+    pub(super) fn rests_until(&self, claim: &Claim, last_said: Timestamp, bytes: u64) -> Option<Timestamp> {
+        let ended = claim.ended_at.is_some_and(|ended_at| ended_at >= last_said);
+        if ended || !self.parts.summariser.is_metered() || bytes >= ENOUGH_BYTES {
             return None;
         }
         let rested = last_said.saturating_add(self.settings.asking.idle).unwrap_or(Timestamp::MAX);
@@ -207,10 +209,4 @@ async fn unmetered(asking: Asking<'_>, ask: SummaryFuture<'_>) -> Result<Option<
         Err(_) if asking.is_last_try() => Ok(None),
         Err(no) => Err(no.why.into()),
     }
-}
-
-/// The day of a moment, counted from 1970.
-fn day_of(at: Timestamp) -> i64 {
-    const DAY_SECONDS: i64 = 86_400;
-    at.as_second().div_euclid(DAY_SECONDS)
 }

@@ -21,7 +21,7 @@ impl Memory {
         let Some(untold) = self.parts.store.topics().topic_to_tell(&claim.scope, TURNS_MAX).await? else {
             return Ok(Effect::Nothing);
         };
-        let rests_until = self.rests_until(untold.last_used, untold.bytes()).filter(|_| patient);
+        let rests_until = self.rests_until(claim, untold.last_used, untold.bytes()).filter(|_| patient);
         if let Some(until) = rests_until {
             return Ok(Effect::Later(until));
         }

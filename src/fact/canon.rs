@@ -225,6 +225,17 @@ mod tests {
         assert!(canonical_keys().iter().all(|key| key.importance >= crate::fact::IMPORTANCE_MIN));
     }
 
+    /// The page for people lists what the table does.
+    #[test]
+    fn the_page_shows_every_key() {
+        let page = std::fs::read_to_string("docs/facts.md").expect("the page is in the repository");
+        for key in canonical_keys() {
+            let values = if key.many { "several" } else { "one" };
+            let row = format!("| `{}/{}` | {values} | {} |", key.category.as_str(), key.name, key.importance);
+            assert!(page.contains(&row), "docs/facts.md lacks {row}");
+        }
+    }
+
     proptest! {
         /// A canonical key stays what it is, whatever it is called next.
         #[test]

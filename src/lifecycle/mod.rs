@@ -1,9 +1,13 @@
-//! What time does: expiry.
+//! What time does: expiry, and the end of sessions.
 //!
-//! Reading order: [`Memory::cleanup`], then `leap`, which decides whether the clock can be believed.
+//! Reading order: [`Memory::cleanup`], then `leap`, which decides whether the clock can be believed; `end` (who is told
+//! that a session is over), `deliver` (how webhooks get there).
 
+mod deliver;
+mod end;
 mod leap;
 
+pub use deliver::Delivered;
 pub use leap::{ClockWatch, Verdict};
 
 use std::time::Instant;
@@ -51,6 +55,7 @@ impl Memory {
             Verdict::Steady => {
                 self.remove_expired(&mut report, progress).await;
                 self.end_facts(&mut report).await;
+                self.end_webhooks(&mut report).await;
             }
             Verdict::Leapt { seconds } => {
                 self.meters().clock_leaps.one();
@@ -94,6 +99,18 @@ impl Memory {
         }
     }
 
+    /// Webhooks that nobody could deliver do not wait for ever.
+    async fn end_webhooks(&self, report: &mut CleanupReport) {
+        match self.forget_dead_webhooks().await {
+            Ok(0) => {}
+            Ok(gone) => info!(webhooks = gone, "{gone} webhooks that were given up are forgotten"),
+            Err(failure) => {
+                self.meters().store_failures.one();
+                report.errors.push(failure.to_string());
+            }
+        }
+    }
+
     /// Notes that the time of facts is over. They are not told from the moment on, noted or not.
     async fn expire_facts(&self) -> Result<u64, StoreError> {
         let (now, mut all) = (self.parts.clock.reading().wall, 0);
@@ -104,6 +121,15 @@ impl Memory {
                 return Ok(all);
             }
         }
+    }
+
+    /// Removes what older versions kept of visitors in the data file, a few sessions at a time. Answers how many went.
+    pub async fn forget_visits(&self) -> Result<u64, StoreError> {
+        let gone = self.parts.store.forget_visits().await?;
+        if gone > 0 {
+            info!(sessions = gone, "Removed {gone} sessions of visitors that an older version kept in the data file");
+        }
+        Ok(gone)
     }
 
     /// Marks turns as partial that have waited for the results of tools for this long.

@@ -15,11 +15,13 @@ use super::{MemorySettings, Parts};
 use crate::clock::Clock;
 use crate::id::Ids;
 use crate::language::when;
+use crate::live::{LiveSettings, MEGABYTE};
 use crate::scope::Tenant;
 use crate::session::Templates;
 use crate::store::{Register, Store, StoreError};
 use crate::tenant::{
-    Buckets, Key, KeyId, KeyState, Limit, Limits, OverLimit, Rate, Seal, SettingsError, TenantRecord, Usage, parse_key,
+    Buckets, Key, KeyId, KeyState, Limit, Limits, OverLimit, Rate, Seal, SettingsError, TenantRecord, TenantSettings,
+    Usage, parse_key,
 };
 
 /// How long what is held is believed before the store is asked whether it changed.
@@ -243,9 +245,13 @@ impl TenantDesk {
             query_chars_max: own.query_chars_max.unwrap_or(server.query_chars_max),
             answer_chars_max: own.answer_chars_max.unwrap_or(server.answer_chars_max),
             limits: own.limits(server.limits),
+            webhook: own.webhook(&server.webhook),
+            live: live_settings(own, server.live),
+            session_presets: own.session_templates.clone(),
             ..server.clone()
         };
         settings.recall.tokens_max = own.recall_tokens.unwrap_or(server.recall.tokens_max);
+        settings.webhook.target().map_err(|error| invalid("session_end_webhook", error.to_string()))?;
         if let Some(name) = &own.time_zone {
             let wrong = || invalid("time_zone", format!("`{name}` is no name such as Europe/Amsterdam or +02:00"));
             settings.zone = when::zone(name).ok_or_else(wrong)?;
@@ -326,6 +332,26 @@ impl TenantDesk {
         Ok(())
     }
 
+    /// Whether a tenant may have so many more bytes of documents.
+    pub async fn admit_bytes(&self, tenant: &Tenant, bytes: u64) -> Result<(), OverLimit> {
+        let limits = self.limits(tenant);
+        let most = limits.storage_bytes_max;
+        if most == 0 {
+            return Ok(());
+        }
+        let mut used = self.remembered(tenant);
+        if used.is_none_or(|used| used.bytes.saturating_add(bytes) > most) {
+            used = self.count(tenant, limits).await.ok();
+        }
+        if used.is_some_and(|used| used.bytes.saturating_add(bytes) > most) {
+            return Err(OverLimit { tenant: tenant.clone(), limit: Limit::Bytes, most, wait: FULL_WAIT });
+        }
+        if let Some(counted) = self.counts().get_mut(tenant) {
+            counted.usage.bytes = counted.usage.bytes.saturating_add(bytes);
+        }
+        Ok(())
+    }
+
     fn remembered(&self, tenant: &Tenant) -> Option<Usage> {
         let now = self.steady();
         let counts = self.counts();
@@ -352,6 +378,18 @@ impl TenantDesk {
 
     fn counts(&self) -> std::sync::MutexGuard<'_, HashMap<Tenant, Counted>> {
         self.counted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How a tenant's live sessions behave; where it says nothing, as the server's.
+fn live_settings(own: &TenantSettings, server: LiveSettings) -> LiveSettings {
+    LiveSettings {
+        enabled: own.enable_session_memory.unwrap_or(server.enabled),
+        ttl: own.session_ttl_hours.map_or(server.ttl, |hours| Duration::from_secs(hours * 3600)),
+        messages_max: own.session_max_messages.unwrap_or(server.messages_max),
+        summarize_after: own.session_summarize_after.unwrap_or(server.summarize_after),
+        bytes_max: own.session_memory_max_mb.map_or(server.bytes_max, |megabytes| (megabytes * MEGABYTE) as usize),
+        sessions_max: own.session_max_sessions.unwrap_or(server.sessions_max),
     }
 }
 

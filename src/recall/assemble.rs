@@ -28,9 +28,11 @@ use crate::tokens;
 const FETCHED: usize = 40;
 /// The best of them come with the message before them.
 const WITH_NEIGHBOUR: usize = 5;
-/// What a line has beside what was said, and how much of a long message may be left after it was cut.
-const LINE_TOKENS_MIN: usize = 14;
-const WORDS_COUNTED_MAX: usize = 40;
+/// What a line has beside what was said, what a telling word brings with it, and how much of a long message may be left
+/// after it was cut.
+const LINE_TOKENS: usize = 14;
+const WORD_TOKENS: usize = 2;
+const TEXT_TOKENS_MAX: usize = 80;
 /// The reply to the best is worth about as much as the tenth best.
 const REPLY_BEHIND: f32 = 10.0;
 const NEIGHBOUR_BEHIND: f32 = 20.0;
@@ -41,7 +43,7 @@ const TOLD_WORDS_MIN: usize = 3;
 /// Messages that share this much of their words say the same.
 const SAME_SHARE: f32 = 0.9;
 
-/// The turns whose texts are needed: of as many messages as fill the budget by any guess.
+/// The turns whose texts are needed: of as many messages, with their replies, as fill the budget by a careful guess.
 pub(crate) fn turns_wanted(index: &ScopeIndex, found: &[Found], ask: &Ask) -> Vec<TurnId> {
     let mut guessed = 0;
     let mut wanted: Vec<TurnId> = Vec::new();
@@ -50,12 +52,17 @@ pub(crate) fn turns_wanted(index: &ScopeIndex, found: &[Found], ask: &Ask) -> Ve
             wanted.push(turn);
         }
     };
-    for found in found.iter().take(FETCHED).filter(|found| found.related) {
+    let related: Vec<&Found> = found.iter().take(FETCHED).filter(|found| found.related).collect();
+    for (rank, found) in related.iter().enumerate() {
         // Some will turn out to say the same as others.
         if guessed > ask.tokens_max + ask.tokens_max / 4 && !found.singled_out {
             continue;
         }
-        guessed += if ask.shown.contains(&found.id.turn()) { 0 } else { tokens_at_least(index, found) };
+        let answered = rank.checked_sub(REPLY_BEHIND as usize).and_then(|rank| reply(index, related[rank]));
+        if !ask.shown.contains(&found.id.turn()) {
+            guessed += tokens_about(&index.keys, found.is_key.then_some(found.no));
+        }
+        guessed += tokens_about(&index.replies, answered.or((!found.is_key).then_some(found.no)));
         want(found.id.turn());
     }
     found.iter().take(WITH_NEIGHBOUR).filter_map(|found| before(index, found)).for_each(|no| {
@@ -69,10 +76,17 @@ pub(crate) fn all_in_place(index: &ScopeIndex, found: &[Found]) -> bool {
     found.iter().all(|found| Place::of(index, found).is_some())
 }
 
-/// Fewer tokens than a message's line has: its date and speaker, and one for each word that tells something.
-fn tokens_at_least(index: &ScopeIndex, found: &Found) -> usize {
-    let length = Place::of(index, found).map_or(0, |place| place.docs(index).lengths[place.no as usize]);
-    LINE_TOKENS_MIN + (length as usize).min(WORDS_COUNTED_MAX)
+/// About how many tokens a message's line has: its date and speaker, and some for each word that tells something.
+fn tokens_about(docs: &Docs, no: Option<DocNo>) -> usize {
+    let length = no.and_then(|no| docs.lengths.get(no as usize));
+    length.map_or(0, |length| LINE_TOKENS + (WORD_TOKENS * *length as usize).min(TEXT_TOKENS_MAX))
+}
+
+/// The reply to a found message, if it has one.
+fn reply(index: &ScopeIndex, found: &Found) -> Option<DocNo> {
+    let place = Place::of(index, found)?;
+    let reply = if place.is_key { index.key.reply[place.no as usize] } else { NONE };
+    (reply != NONE).then_some(reply)
 }
 
 /// The message before a found one, in its session.
@@ -234,9 +248,8 @@ fn message_stacks(index: &ScopeIndex, found: &[Found]) -> Vec<Stack<Item>> {
             true => stacks[3].push(draft(place, Reason::Hit, -(rank as f32) - SINGLED_OUT_BEFORE)),
             false => stacks[0].push(draft(place, Reason::Hit, 0.0)),
         }
-        let reply = if place.is_key { index.key.reply[place.no as usize] } else { NONE };
-        if reply != NONE {
-            stacks[1].push(draft(Place { is_key: false, no: reply }, Reason::Reply, REPLY_BEHIND));
+        if let Some(no) = reply(index, found) {
+            stacks[1].push(draft(Place { is_key: false, no }, Reason::Reply, REPLY_BEHIND));
         }
         if let Some(no) = before(index, found).filter(|_| rank < WITH_NEIGHBOUR) {
             stacks[2].push(draft(Place { is_key: true, no }, Reason::Neighbour, NEIGHBOUR_BEHIND));

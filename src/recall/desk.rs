@@ -15,6 +15,7 @@ use super::episodes::{EpisodeShelf, Shrunk};
 use super::index::cache::{Cache, Marks, Shelf};
 use super::index::kernel::{Bytes, quantise};
 use super::index::{Change, IndexedTurn, ScopeIndex};
+use super::passages::Passages;
 use super::plan::{Plan, ReadQuestion};
 use super::row::{self, rows_of, texts_of};
 use super::search::{Found, search, signal_table};
@@ -101,6 +102,8 @@ type Marked = tokio::sync::OwnedMutexGuard<Marks>;
 
 /// Entries read in one page.
 const PAGE: usize = 2_000;
+/// What tenants know takes this part of the memory for indexes at most, beside what was said.
+const KNOWLEDGE_SHARE: usize = 4;
 /// Messages that are ranked when nobody says how many.
 const RANKED: usize = 64;
 
@@ -109,6 +112,7 @@ pub struct Recall {
     pub(super) parts: RecallParts,
     pub(super) settings: RecallSettings,
     cache: Cache,
+    pub(super) passages: Arc<Passages>,
     counted: Counted,
     shrunk: Shrunk,
 }
@@ -117,7 +121,9 @@ impl Recall {
     /// Puts the parts together.
     pub fn new(parts: RecallParts, settings: RecallSettings) -> Self {
         let cache = Cache::new(settings.index_bytes_max, parts.embedder.dimensions());
-        Self { parts, settings, cache, counted: Counted::default(), shrunk: Shrunk::default() }
+        let (store, embedder) = (Arc::clone(&parts.store), Arc::clone(&parts.embedder));
+        let passages = Arc::new(Passages::new(store, embedder, settings.index_bytes_max / KNOWLEDGE_SHARE));
+        Self { parts, settings, cache, passages, counted: Counted::default(), shrunk: Shrunk::default() }
     }
 
     /// Finds what was said about a question and packs it.
@@ -131,6 +137,7 @@ impl Recall {
         if known.some_outdated {
             self.note_outdated(scope, plan.now, &mut asides).await?;
         }
+        asides.extend(self.passages(scope, &looking).await?);
         let looking = Looking { some_outdated: known.some_outdated, ..looking };
         for _ in 1..SEARCHES_MAX {
             if let Some(recalled) = self.search(scope, &shelf, &looking, &asides, false).await? {
@@ -442,6 +449,20 @@ impl Recall {
                 QuestionVectors::default()
             }
         }
+    }
+
+    /// The vector of a text, unless the embedder is too slow or says nothing.
+    pub(super) async fn vector_of(&self, text: &str) -> Option<Vec<f32>> {
+        let embedder = &self.parts.embedder;
+        if !self.settings.vectors {
+            return None;
+        }
+        if let Some(vector) = embedder.at_once(text) {
+            return Some(vector);
+        }
+        let texts = [text.to_owned()];
+        let made = tokio::time::timeout(self.settings.embedder_patience, embedder.embed(&texts)).await;
+        made.ok()?.ok()?.into_iter().next()
     }
 
     /// The turns that may be packed: those found, and those beside them.

@@ -9,6 +9,7 @@ use jiff::civil::Date;
 use super::Fate;
 use crate::episode::Level;
 use crate::id::{EpisodeId, SessionId};
+use crate::knowledge::Citation;
 
 /// A kind of thing that is laid before the model, in the order in which they are packed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -101,7 +102,7 @@ impl Layer {
             Self::Facts => (0, 160),
             Self::Episodes => (0, 400),
             Self::Messages => (0, usize::MAX),
-            Self::Passages => (0, 400),
+            Self::Passages => (0, 480),
         };
         LayerBounds { floor, ceiling }
     }
@@ -110,7 +111,8 @@ impl Layer {
     pub fn worth(self) -> f32 {
         match self {
             Self::Profile | Self::Clarification => 1.0,
-            Self::Facts | Self::Passages => 0.3,
+            Self::Passages => 0.9,
+            Self::Facts => 0.3,
             Self::Summary => 0.19,
             Self::Episodes => 0.15,
             Self::Messages => 0.0,
@@ -147,7 +149,7 @@ pub struct Aside {
 }
 
 /// Where an aside is from.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum AsideSource {
     /// A summary of turns.
     Episode {
@@ -166,6 +168,8 @@ pub enum AsideSource {
         /// When the last was.
         to: Timestamp,
     },
+    /// A passage of a document.
+    Passage(Citation),
     /// Something else, by its id.
     Other(String),
 }

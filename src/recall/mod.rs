@@ -6,7 +6,7 @@
 //! stand summaries (`episodes`) and whatever else is handed in, in layers (`layer`).
 //!
 //! Reading order: the nouns here, `row` (what is kept of a message), `index`, `question`, `signals`, `search`, `layer`,
-//! `episodes`, `asides`, `pack`, `assemble`, `render`, and `desk`, which puts them together. `topics` finds the topic that
+//! `episodes`, `passages` (what the tenant knows), `asides`, `pack`, `assemble`, `render`, and `desk`, which puts them together. `topics` finds the topic that
 //! a message belongs to.
 //!
 //! **Invariant:** recall reads; it never writes. The same store, clock and question give the same answer.
@@ -23,6 +23,7 @@ mod known;
 mod layer;
 mod marks;
 mod pack;
+mod passages;
 mod plan;
 pub mod question;
 mod render;
@@ -34,12 +35,14 @@ mod text;
 mod told;
 mod topics;
 mod vectors;
+mod visit;
 mod weights;
 
 pub(crate) use render::recent_conversation;
 
 pub use desk::{Recall, RecallError, RecallParts, RecallSettings};
 pub use layer::{Aside, AsideSource, Considered, Layer, LayerBounds};
+pub use passages::FoundPassage;
 pub use topics::{PlacedQuestion, RunningTopic, TopicDesk, TopicShelf};
 pub use weights::{Profile, WeightTable, Weights, WeightsError};
 
@@ -47,6 +50,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use crate::id::{MessageId, SessionId, TurnId};
+use crate::knowledge::Citation;
 use crate::message::Role;
 use crate::session::Turn;
 
@@ -252,6 +256,16 @@ impl Recalled {
         self.asides.iter_mut().filter(|considered| considered.is_kept()).for_each(|left| left.fate = Fate::OverBudget);
         self.text.clear();
         self.tokens = 0;
+    }
+
+    /// What the context was drawn from that the tenant knows, in the order in which it is shown.
+    pub fn citations(&self) -> Vec<Citation> {
+        let kept = self.asides.iter().filter(|considered| considered.is_kept());
+        let cited = kept.filter_map(|kept| match &kept.aside.source {
+            AsideSource::Passage(citation) => Some(citation.clone()),
+            _ => None,
+        });
+        cited.collect()
     }
 
     /// How many things were packed.

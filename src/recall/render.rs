@@ -83,7 +83,7 @@ fn is_of(aside: &Aside, running: Option<SessionId>) -> bool {
 fn told_at(aside: &Aside) -> Option<(Timestamp, std::cmp::Reverse<Timestamp>, u64)> {
     match aside.source {
         AsideSource::Episode { from, to, first, .. } => Some((from, std::cmp::Reverse(to), first)),
-        AsideSource::Other(_) => None,
+        AsideSource::Passage(_) | AsideSource::Other(_) => None,
     }
 }
 

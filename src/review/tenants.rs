@@ -6,6 +6,7 @@ use tracing::{error, info};
 
 use crate::memory::Memory;
 use crate::scope::Tenant;
+use crate::store::live::LiveError;
 use crate::store::{Erased, StoreError};
 use crate::tenant::{
     Key, KeyDraft, KeyError, KeyId, KeyState, NewKey, SettingsError, TenantRecord, TenantSettings, Usage, is_reachable,
@@ -19,6 +20,9 @@ const ERASE_BATCH: usize = 100;
 /// Why something about a tenant or a key could not be done.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum TenantError {
+    /// Its visitors' sessions cannot be reached.
+    #[error(transparent)]
+    Live(#[from] LiveError),
     /// Nothing is written down about it.
     #[error("there is no tenant `{0}`")]
     Unknown(Tenant),
@@ -110,6 +114,7 @@ impl Memory {
         if usage.sessions > 0 && !everything {
             return Err(TenantError::HasSessions { tenant: tenant.clone(), sessions: usage.sessions });
         }
+        self.take_all_live(tenant).await?;
         let mut erased = Erased { more: true, ..Erased::default() };
         while erased.more {
             let batch = self.reported("erase_tenant", store.erase(tenant, ERASE_BATCH).await)?;

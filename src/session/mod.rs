@@ -6,16 +6,18 @@
 //! Reading order: the nouns here, `exchange` (a client's list as a conversation), `align` (where it belongs in
 //! what is held; `fingerprint` tells messages that come back), `group` (loose messages to turns), `window`
 //! (which messages the model is shown), `fit` (what of them fits its token limit), `template` (the same as
-//! text), `intent`; `task` and `unwrap` (what in a client's request nobody said).
+//! text), `intent`, `end` (what is told when it is over); `task` and `unwrap` (what in a client's request nobody said).
 //!
 //! **Invariant:** this room never touches the store. It is handed turns and hands back decisions.
 
 mod align;
+mod end;
 mod exchange;
 mod fingerprint;
 mod fit;
 mod group;
 mod intent;
+mod preset;
 mod task;
 mod template;
 mod text;
@@ -23,11 +25,13 @@ mod unwrap;
 mod window;
 
 pub use align::{Alignment, ClientIds, Held, HistoryMode, Outline, Step, align};
+pub use end::{EndReason, EndedMessage, EndedSummary, HookFuture, SessionEnd, SessionEndHook};
 pub use exchange::{Asked, Exchange, chained};
 pub use fingerprint::Fingerprint;
 pub use fit::{DoesNotFit, Fitted, fit};
 pub use group::{Grouped, group};
 pub use intent::{Intent, Saying, read_intent};
+pub use preset::{PRESET, SessionPreset};
 pub use task::{RequestShape, Task, recognise_task};
 pub use template::{Template, TemplateError, TemplatePatch, Templates};
 pub use text::{TextError, check_text};
@@ -83,6 +87,8 @@ pub struct Session {
     pub updated_at: Timestamp,
     /// When somebody last looked.
     pub last_accessed: Timestamp,
+    /// When somebody last said that it is over.
+    pub ended_at: Option<Timestamp>,
 }
 
 impl Session {

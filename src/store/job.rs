@@ -50,6 +50,10 @@ pub trait Jobs: Send + Sync {
     /// Lets jobs run now that wait for nothing but a conversation to rest. Answers how many.
     fn hurry(&self) -> StoreFuture<'_, u64>;
 
+    /// Notes that a session is over, and lets its jobs run now that wait for nothing but its rest. Answers whether there is
+    /// such a session.
+    fn end_session(&self, scope: &Scope, session: SessionId, at: Timestamp) -> StoreFuture<'_, bool>;
+
     /// Told whenever a job was asked for. A hint: who misses it finds the job by looking.
     fn news(&self) -> Arc<Notify>;
 }
@@ -61,6 +65,8 @@ pub struct Claim {
     pub job: Job,
     /// Whose it is.
     pub scope: Scope,
+    /// When somebody last said that its session is over.
+    pub ended_at: Option<Timestamp>,
     pub(super) key: i64,
     pub(super) fence: i64,
 }

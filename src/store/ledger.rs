@@ -27,6 +27,12 @@ pub trait Ledger: Send + Sync {
     fn unused(&self, scope: &Scope, page: PageRequest) -> StoreFuture<'_, Page<UnusedAnswer>>;
 }
 
+/// The day of a moment, counted from 1970.
+pub fn day_of(at: Timestamp) -> i64 {
+    const DAY_SECONDS: i64 = 86_400;
+    at.as_second().div_euclid(DAY_SECONDS)
+}
+
 /// What the memory model cost a tenant on a day, and how often it was of no use.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DaySpent {

@@ -13,7 +13,10 @@ pub mod conformance;
 mod episode;
 mod facts;
 mod job;
+mod knowledge;
 mod ledger;
+pub mod live;
+mod outbox;
 mod page;
 #[cfg(feature = "postgres")]
 pub mod postgres;
@@ -32,7 +35,9 @@ pub use facts::{
     QUOTES_LAST, STATEMENTS_MAX, Understood, Undo, Undone, Unread, WhichFacts,
 };
 pub use job::{Claim, Effect, Finished, JobCounts, Jobs};
-pub use ledger::{DaySpent, Ledger, UNUSED_ANSWERS_MAX, UnusedAnswer};
+pub use knowledge::{DuePassage, HeldDocument, Knowledge, KnowledgeBounds, KnowledgeOutline, NewDocument};
+pub use ledger::{DaySpent, Ledger, UNUSED_ANSWERS_MAX, UnusedAnswer, day_of};
+pub use outbox::{OUTBOX_DEAD_MAX, OUTBOX_WAITING_MAX, Outbox, Parcel, ParcelClaim, ParcelCounts, PostedParcel};
 pub use page::{Page, PageRequest};
 #[cfg(feature = "postgres")]
 pub use postgres::{Postgres, PostgresSettings, SchemaState};
@@ -203,11 +208,20 @@ pub trait Store: Send + Sync + 'static {
     /// What the memory model costs, and its answers that could not be used.
     fn ledger(&self) -> &dyn Ledger;
 
+    /// Webhooks that are yet to be delivered.
+    fn outbox(&self) -> &dyn Outbox;
+
+    /// What tenants know: documents and their passages.
+    fn knowledge(&self) -> &dyn Knowledge;
+
     /// Counts what a user has.
     fn stats(&self, scope: &Scope) -> StoreFuture<'_, Stats>;
 
     /// Marks turns that a former process left pending as failed. Answers how many.
     fn fail_abandoned(&self) -> StoreFuture<'_, u64>;
+
+    /// Removes sessions of visitors, which older versions kept here, a few at a time. Answers how many went.
+    fn forget_visits(&self) -> StoreFuture<'_, u64>;
 
     /// Whether the store answers.
     fn ping(&self) -> StoreFuture<'_, ()>;

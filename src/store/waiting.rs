@@ -12,8 +12,8 @@ use tracing::{info, warn};
 use super::check;
 use super::{
     Archive, ChangeMark, Changes, DerivedRow, DueTurn, Episodes, Expired, Expiry, Facts, HistoryMatch, Jobs, Kept,
-    Ledger, Opened, Page, PageRequest, RecallCursor, RecallPage, Recent, Revised, Stats, Store, StoreError,
-    StoreFuture, TRACE_BYTES_MAX, Takeout, Tenants, Todo, Topics, Trail,
+    Knowledge, Ledger, Opened, Outbox, Page, PageRequest, RecallCursor, RecallPage, Recent, Revised, Stats, Store,
+    StoreError, StoreFuture, TRACE_BYTES_MAX, Takeout, Tenants, Todo, Topics, Trail,
 };
 use crate::clock::Clock;
 use crate::id::{SessionId, TurnId};
@@ -562,12 +562,24 @@ impl<S: Store + ?Sized> Store for Waiting<S> {
         self.inner.ledger()
     }
 
+    fn outbox(&self) -> &dyn Outbox {
+        self.inner.outbox()
+    }
+
+    fn knowledge(&self) -> &dyn Knowledge {
+        self.inner.knowledge()
+    }
+
     fn stats(&self, scope: &Scope) -> StoreFuture<'_, Stats> {
         self.inner.stats(scope)
     }
 
     fn fail_abandoned(&self) -> StoreFuture<'_, u64> {
         self.inner.fail_abandoned()
+    }
+
+    fn forget_visits(&self) -> StoreFuture<'_, u64> {
+        self.inner.forget_visits()
     }
 
     fn ping(&self) -> StoreFuture<'_, ()> {

@@ -16,7 +16,7 @@ pub struct Limits {
     pub sessions_max: u64,
     /// Turns in them.
     pub turns_max: u64,
-    /// Bytes of what was said.
+    /// Bytes of what was said, and of what is known.
     pub storage_bytes_max: u64,
 }
 
@@ -27,7 +27,7 @@ pub struct Usage {
     pub sessions: u64,
     /// Turns in them.
     pub turns: u64,
-    /// Bytes of what was said, as it is kept.
+    /// Bytes of what was said, as it is kept, and of documents.
     pub bytes: u64,
 }
 
@@ -81,7 +81,10 @@ impl fmt::Display for OverLimit {
             ),
             Limit::Turns => write!(f, "tenant `{tenant}` may have {most} turns; delete sessions, or raise `turns_max`"),
             Limit::Bytes => {
-                write!(f, "tenant `{tenant}` may store {most} bytes; delete sessions, or raise `storage_bytes_max`")
+                write!(
+                    f,
+                    "tenant `{tenant}` may store {most} bytes; delete sessions or documents, or raise `storage_bytes_max`"
+                )
             }
         }
     }

@@ -9,11 +9,14 @@ use serde_json::{Map, Value};
 use super::Limits;
 use crate::mode::Mode;
 use crate::period::Ttl;
-use crate::session::TemplatePatch;
+use crate::session::{SessionPreset, TemplatePatch};
 use crate::spelling::closest;
+use crate::webhook::{HookSettings, HookUrl, SigningSecret};
 
 /// Largest settings of a tenant, as JSON.
 const SETTINGS_BYTES_MAX: usize = 64 * 1024;
+/// Longest that a visitor's session may wait: a week.
+const SESSION_HOURS_MAX: usize = 7 * 24;
 
 /// A tenant's settings; each is named as the server's is. docs/tenants.md says what each does.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -55,10 +58,31 @@ pub struct TenantSettings {
     pub turns_max: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub storage_bytes_max: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_end_webhook: Option<HookUrl>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_end_secret: Option<SigningSecret>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub webhook_private_addresses: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enable_session_memory: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_ttl_hours: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_max_messages: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_summarize_after: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_memory_max_mb: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_max_sessions: Option<usize>,
+    /// What sessions of visitors begin with, by name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub session_templates: BTreeMap<String, SessionPreset>,
 }
 
 /// Every name there is; a test keeps it in step.
-const NAMES: [&str; 17] = [
+const NAMES: [&str; 27] = [
     "ttl",
     "mode",
     "model",
@@ -76,6 +100,16 @@ const NAMES: [&str; 17] = [
     "sessions_max",
     "turns_max",
     "storage_bytes_max",
+    "session_end_webhook",
+    "session_end_secret",
+    "webhook_private_addresses",
+    "enable_session_memory",
+    "session_ttl_hours",
+    "session_max_messages",
+    "session_summarize_after",
+    "session_memory_max_mb",
+    "session_max_sessions",
+    "session_templates",
 ];
 
 /// Why settings cannot be a tenant's.
@@ -127,12 +161,21 @@ impl TenantSettings {
         Ok(changed)
     }
 
-    /// The settings that are set, by name.
+    /// The settings that are set, by name, to be kept.
     pub fn to_map(&self) -> Map<String, Value> {
         match serde_json::to_value(self) {
             Ok(Value::Object(all)) => all,
             _ => Map::new(),
         }
+    }
+
+    /// The same for people to see: secrets are masked.
+    pub fn shown(&self) -> Map<String, Value> {
+        let mut all = self.to_map();
+        if let Some(secret) = all.get_mut("session_end_secret") {
+            *secret = SigningSecret::MASK.into();
+        }
+        all
     }
 
     /// Reads what [`TenantSettings::to_map`] wrote, however old. A setting that is not known any more is passed over.
@@ -151,18 +194,25 @@ impl TenantSettings {
     }
 
     fn check(&self) -> Result<(), SettingsError> {
-        let bounds: [(&str, Option<usize>, RangeInclusive<usize>); 5] = [
+        let bounds: [(&str, Option<usize>, RangeInclusive<usize>); 9] = [
             ("context_messages", self.context_messages, 0..=1_000),
             ("recall_tokens", self.recall_tokens, 0..=100_000),
             ("model_tokens_max", self.model_tokens_max, 256..=100_000_000),
             ("query_chars_max", self.query_chars_max, 1..=10_000_000),
             ("answer_chars_max", self.answer_chars_max, 1..=10_000_000),
+            ("session_ttl_hours", self.session_ttl_hours.map(|hours| hours as usize), 1..=SESSION_HOURS_MAX),
+            ("session_max_messages", self.session_max_messages, 2..=1_000),
+            ("session_summarize_after", self.session_summarize_after, 3..=1_000),
+            ("session_max_sessions", self.session_max_sessions, 1..=1_000_000),
         ];
         let invalid = |name: &str, reason: String| Err(SettingsError::Invalid { name: name.into(), reason });
         for (name, value, allowed) in bounds {
             if let Some(value) = value.filter(|value| !allowed.contains(value)) {
                 return invalid(name, format!("{value} is not from {} to {}", allowed.start(), allowed.end()));
             }
+        }
+        if let Some(megabytes) = self.session_memory_max_mb.filter(|megabytes| !(0.1..=1_000.0).contains(megabytes)) {
+            return invalid("session_memory_max_mb", format!("{megabytes} is not from 0.1 to 1000"));
         }
         if self.model.as_ref().is_some_and(|model| model.trim().is_empty()) {
             return invalid("model", "it is empty; null takes it away".into());
@@ -178,6 +228,19 @@ impl TenantSettings {
             sessions_max: self.sessions_max.unwrap_or(server.sessions_max),
             turns_max: self.turns_max.unwrap_or(server.turns_max),
             storage_bytes_max: self.storage_bytes_max.unwrap_or(server.storage_bytes_max),
+        }
+    }
+}
+
+impl TenantSettings {
+    /// Where the tenant's sessions' ends are told. A receiver of its own has a secret of its own: who knows the server's could
+    /// speak in its name to others.
+    pub fn webhook(&self, server: &HookSettings) -> HookSettings {
+        let own = self.session_end_secret.clone();
+        HookSettings {
+            url: self.session_end_webhook.clone().or_else(|| server.url.clone()),
+            secret: if self.session_end_webhook.is_some() { own } else { own.or_else(|| server.secret.clone()) },
+            private_addresses: self.webhook_private_addresses.unwrap_or(server.private_addresses),
         }
     }
 }
@@ -221,6 +284,8 @@ mod tests {
         refused(json!({"model": " "}), "null takes it away");
         refused(json!({"templates": {"en": {"sytem": "x"}}}), "`templates` is not valid");
         refused(json!({"templates": {"en": {"system": "x".repeat(70_000)}}}), "at most 65536");
+        refused(json!({"session_end_webhook": "example.org"}), "`session_end_webhook` is not valid");
+        refused(json!({"session_end_secret": "hush"}), "`session_end_secret` is not valid");
         refused(json!({"listen": "0.0.0.0"}), "no setting `listen` of a tenant");
     }
 
@@ -229,6 +294,23 @@ mod tests {
         let kept = TenantSettings::stored(r#"{"ttl":"24h","mode":"loud","hats":3}"#);
         assert_eq!(kept, TenantSettings { ttl: "24h".parse().ok(), ..TenantSettings::default() });
         assert_eq!(TenantSettings::stored("nonsense"), TenantSettings::default());
+    }
+
+    #[test]
+    fn a_receiver_of_its_own_has_a_secret_of_its_own_that_nobody_sees() {
+        let [server, own] = ["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"];
+        let parsed = |text: &str| SigningSecret::parse(text).ok();
+        let url = HookUrl::parse("https://a.example/").ok();
+        let hook = HookSettings { url, secret: parsed(server), private_addresses: false };
+        let own_url = json!({"session_end_webhook": "https://b.example/"});
+        let settings = changed(&TenantSettings::default(), own_url).expect("valid");
+        assert_eq!(settings.webhook(&hook).secret, None);
+        let settings = changed(&settings, json!({"session_end_secret": own})).expect("valid");
+        assert_eq!(settings.webhook(&hook).secret, parsed(own));
+        assert_eq!(settings.shown()["session_end_secret"], SigningSecret::MASK);
+        assert_eq!(TenantSettings::stored(&Value::Object(settings.to_map()).to_string()), settings);
+        let neither = json!({"session_end_webhook": null, "session_end_secret": null});
+        assert_eq!(changed(&settings, neither).expect("valid").webhook(&hook), hook);
     }
 
     #[test]

@@ -25,12 +25,14 @@ use tokio::sync::mpsc;
 
 use crate::clarify::Chosen;
 use crate::id::{SessionId, TurnId};
+use crate::knowledge::Citation;
 use crate::memory::Memory;
 use crate::model::ModelError;
 use crate::recall::Reminder;
 use crate::scope::Scope;
 use crate::session::{DoesNotFit, Intent, SessionSeed, TextError, check_text};
 use crate::store::StoreError;
+use crate::store::live::LiveError;
 use crate::tenant::OverLimit;
 
 /// Most events of a turn that wait for a slow reader before the model is made to wait.
@@ -106,6 +108,8 @@ pub struct Answer {
     pub health: Health,
     /// What the model was reminded of, oldest first.
     pub reminders: Vec<Reminder>,
+    /// What the model was told of that the tenant knows.
+    pub citations: Vec<Citation>,
     /// How much the model was shown.
     pub shown: Shown,
     /// How long the store took.
@@ -160,6 +164,9 @@ pub enum TurnError {
     /// The tenant has had enough.
     #[error(transparent)]
     OverLimit(#[from] OverLimit),
+    /// The visitor's session cannot take it.
+    #[error(transparent)]
+    Live(#[from] LiveError),
     /// The same key came with another question.
     #[error("this Idempotency-Key was used for another question")]
     KeyReused,

@@ -120,6 +120,7 @@ impl Run {
             intent,
             clarification: reminded.clarification,
             health,
+            citations: reminded.recalled.citations(),
             reminders: reminded.recalled.reminders,
             shown,
             store_time,

@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::clarify::noted;
 use super::remind::Reminded;
+use crate::knowledge::Citation;
 use crate::memory::Memory;
 use crate::recall::{AsideSource, Considered, Ranked, Recalled, Reminder};
 use crate::store::TRACE_BYTES_MAX;
@@ -45,6 +46,7 @@ fn trace(question: &str, recalled: &Recalled, weights_version: u32, took_ms: f64
         "tokens": recalled.tokens,
         "candidates": recalled.ranked.iter().take(candidates).map(candidate).collect::<Vec<_>>(),
         "reminders": recalled.reminders.iter().map(reminder).collect::<Vec<_>>(),
+        "citations": recalled.citations().iter().map(cited).collect::<Vec<_>>(),
         "asides": recalled.asides.iter().take(ASIDES_MAX).map(aside).collect::<Vec<_>>(),
     })
 }
@@ -75,9 +77,22 @@ fn aside(considered: &Considered) -> Value {
             told["turn_first"] = (*first).into();
             told["turn_last"] = (*last).into();
         }
+        AsideSource::Passage(citation) => {
+            told["id"] = citation.passage.to_string().into();
+            told["source"] = citation.source.as_str().into();
+            told["document_title"] = citation.title.as_str().into();
+            told["similarity"] = rounded(citation.similarity.into()).into();
+        }
         AsideSource::Other(id) => told["id"] = id.as_str().into(),
     }
     told
+}
+
+/// What was drawn on, as `/chat` tells it.
+fn cited(citation: &Citation) -> Value {
+    let Citation { source, passage, similarity, title } = citation;
+    let similarity = rounded((*similarity).into());
+    json!({"source": source, "chunk_id": passage.to_string(), "similarity": similarity, "document_title": title})
 }
 
 fn parts(signals: &[(&'static str, f32)]) -> Map<String, Value> {

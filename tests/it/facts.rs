@@ -342,3 +342,12 @@ async fn e_a_hundred_turns() {
     let context = recalled["text"].as_str().expect("a context");
     assert!(context.starts_with("## User profile\n") && context.contains("pgvector"), "{context}");
 }
+
+/// "Forget that …" ends a fact, in the words of any of the languages, and saying it again brings it back.
+#[tokio::test]
+async fn what_is_to_be_forgotten_is_no_longer_known() {
+    check("I live in Lisbon.\nPlease forget that I live in Lisbon.", "was: location: Lisbon (superseded)").await;
+    check("Ik woon in Gent.\nVergeet dat ik in Gent woon.", "was: location: Gent (superseded)").await;
+    check("I live in Lisbon.\nPlease forget that I live in Lisbon.\nI live in Lisbon.", "location: Lisbon").await;
+    check("I live in Lisbon.\nPlease forget that I live in Rome.", "location: Lisbon").await;
+}

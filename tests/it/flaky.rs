@@ -15,8 +15,8 @@ use recalld::store::{
     Trail,
 };
 use recalld::store::{
-    Expired, Expiry, Facts, Kept, Ledger, Opened, Page, PageRequest, Recent, Sqlite, Stats, Store, StoreError,
-    StoreFuture, Takeout, Tenants, Topics,
+    Expired, Expiry, Facts, Kept, Knowledge, Ledger, Opened, Outbox, Page, PageRequest, Recent, Sqlite, Stats, Store,
+    StoreError, StoreFuture, Takeout, Tenants, Topics,
 };
 
 /// SQLite, or whatever error it was told to fail with.
@@ -224,12 +224,24 @@ impl Store for Flaky {
         self.inner.ledger()
     }
 
+    fn outbox(&self) -> &dyn Outbox {
+        self.inner.outbox()
+    }
+
+    fn knowledge(&self) -> &dyn Knowledge {
+        self.inner.knowledge()
+    }
+
     fn stats(&self, scope: &Scope) -> StoreFuture<'_, Stats> {
         self.or_fail(|| self.inner.stats(scope))
     }
 
     fn fail_abandoned(&self) -> StoreFuture<'_, u64> {
         self.or_fail(|| self.inner.fail_abandoned())
+    }
+
+    fn forget_visits(&self) -> StoreFuture<'_, u64> {
+        self.or_fail(|| self.inner.forget_visits())
     }
 
     fn ping(&self) -> StoreFuture<'_, ()> {

@@ -14,7 +14,7 @@ use recalld::clock::{Clock, ManualClock};
 use recalld::config::Settings;
 use recalld::id::{CountedIds, Ids};
 use recalld::lifecycle::ClockWatch;
-use recalld::memory::{Memory, Parts};
+use recalld::memory::{EndHooks, Memory, Parts};
 use recalld::meter::Meters;
 use recalld::model::ChatModel;
 use recalld::model::relay::{InProcess, Upstream};
@@ -40,6 +40,7 @@ pub(crate) struct Plan {
     upstream: Option<Arc<dyn Upstream>>,
     ids: Arc<dyn Ids>,
     summariser: Arc<dyn Summariser>,
+    ending: EndHooks,
 }
 
 impl Plan {
@@ -68,6 +69,11 @@ impl Plan {
         self
     }
 
+    pub(crate) fn ending(mut self, ending: EndHooks) -> Self {
+        self.ending = ending;
+        self
+    }
+
     pub(crate) fn open(self) -> House {
         let start: Timestamp = "2026-01-01T12:00:00Z".parse().expect("a time");
         let scripted = Arc::new(Scripted::default());
@@ -78,6 +84,7 @@ impl Plan {
             model,
             ids: self.ids,
             summariser: self.summariser,
+            ending: self.ending,
             settings: self.settings,
         };
         House::on(ground, scripted, Arc::new(ManualClock::at(start)))
@@ -92,6 +99,7 @@ struct Ground {
     upstream: Arc<dyn Upstream>,
     ids: Arc<dyn Ids>,
     summariser: Arc<dyn Summariser>,
+    ending: EndHooks,
 }
 
 /// The running house.
@@ -114,6 +122,7 @@ impl House {
             upstream: None,
             ids: Arc::new(CountedIds::default()),
             summariser: Arc::new(Extractive),
+            ending: EndHooks::default(),
         }
     }
 
@@ -138,6 +147,7 @@ impl House {
             weights: recalld::recall::WeightTable::shipped(),
             templates: Templates::default(),
             meters: Arc::new(Meters::default()),
+            ending: ground.ending.clone(),
         };
         let memory = Memory::new(parts, ground.settings.memory());
         let watch = Arc::new(ClockWatch::starting(clock.reading()));
@@ -153,6 +163,7 @@ impl House {
         drop((memory, store, flaky, router));
         let house = Self::on(ground, model, clock);
         house.store.fail_abandoned().await.expect("a store that answers");
+        house.store.outbox().release_parcels().await.expect("a store that answers");
         house
     }
 
@@ -281,6 +292,10 @@ impl Answer {
         let (head, body) = response.into_parts();
         let body = body.collect().await.expect("a body").to_bytes();
         Self { status: head.status.as_u16(), headers: head.headers, body }
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.body
     }
 
     pub(crate) fn text(&self) -> &str {

@@ -103,6 +103,20 @@ async fn a_conversation_is_told_when_it_rests() {
     check_told(&house, 30, &["small/summary-1", "small/summary-1"]).await;
 }
 
+/// Whoever ends a session need not wait for it to rest; what is said afterwards waits again.
+#[tokio::test]
+async fn an_ended_conversation_is_told_at_once() {
+    let server = MemoryServer::start(Mood::Well).await;
+    let house = asking(&server, |_| ()).await;
+    say(&house, 1..=20).await;
+    assert_eq!(work(&house).await, [JobEnd::Finished(Finished::Later)]);
+    house.post(&format!("/api/v1/sessions/{SESSION}/end")).send().await.expect(200);
+    assert_eq!((work(&house).await, server.calls()), (vec![JobEnd::Finished(Finished::Done)], 1));
+    check_told(&house, 10, &["small/summary-1"]).await;
+    say(&house, 21..=30).await;
+    assert_eq!((work(&house).await, server.calls()), (vec![JobEnd::Finished(Finished::Later)], 1));
+}
+
 /// A conversation that never rests is told when there is enough to be told.
 #[tokio::test]
 async fn enough_is_told_while_the_conversation_goes_on() {

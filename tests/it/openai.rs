@@ -352,23 +352,6 @@ async fn tenants_in_paths_are_kept_apart() {
     assert_eq!(x["sessions"], json!([]));
 }
 
-/// A7: a visit has a scope of its own, is ephemeral, and lives for a day.
-#[tokio::test]
-async fn a_visit_is_ephemeral_and_apart() {
-    let (house, upstream) = open();
-    let first = at(&house, "acme:visit-1/", "My dog is Rex.").await;
-    let session = first.header("x-session-id").to_owned();
-    at(&house, "acme:visit-1/", "Who?").await.expect(200);
-    assert_eq!(upstream.last_contents(), ["My dog is Rex.", "answer 1", "Who?"]);
-    at(&house, "acme:visit-2/", "Who?").await.expect(200);
-    assert_eq!(upstream.last_contents(), ["Who?"]);
-    at(&house, "other:visit-1/", "Who?").await.expect(200);
-    assert_eq!(upstream.last_contents(), ["Who?"]);
-    let path = format!("/api/v1/sessions/{session}");
-    let seen = house.get(&path).header("x-tenant-id", "acme").user(&format!("~{session}")).send().await.expect(200);
-    assert_eq!((&seen["kind"], &seen["ttl"], &seen["turns"]), (&json!("ephemeral"), &json!("24h"), &json!(2)));
-}
-
 /// A7: bad names are 400, unknown routes 404, both as OpenAI's clients expect.
 #[tokio::test]
 async fn bad_paths_are_refused_in_openais_shape() {

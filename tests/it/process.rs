@@ -32,6 +32,15 @@ pub(crate) const SERVE: [&str; 5] = ["serve", "--listen", "127.0.0.1:0", "--data
 impl Server {
     /// Starts a server on `r.db` in a folder, and waits until it says where it listens.
     pub(crate) fn start(folder: &Path, settings: &[(&str, &str)]) -> Self {
+        Self::start_heard(folder, settings, drop)
+    }
+
+    /// The same, with somebody who hears every line of its log.
+    pub(crate) fn start_heard(
+        folder: &Path,
+        settings: &[(&str, &str)],
+        mut hear: impl FnMut(String) + Send + 'static,
+    ) -> Self {
         let mut child = recalld(folder, &SERVE, settings).spawn().expect("the binary starts");
         let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
         let mut said = String::new();
@@ -43,9 +52,10 @@ impl Server {
             }
             said.push_str(&line);
             said.push('\n');
+            hear(line);
         };
         // Somebody must go on reading, or the server would stop at a full pipe.
-        std::thread::spawn(move || lines.for_each(drop));
+        std::thread::spawn(move || lines.map_while(Result::ok).for_each(hear));
         let server = Self { child, address };
         let patience = Instant::now() + Duration::from_secs(10);
         while Instant::now() < patience && server.try_send("GET", "/readyz", &[], "").is_none() {

@@ -2,6 +2,8 @@
 
 use axum::body::Body;
 use jiff::SignedDuration;
+use recalld::scope::Tenant;
+use recalld::store::{Parcel, Store};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -115,6 +117,11 @@ impl Scene {
                 admin(&self.house, "POST", "/api/v1/tenants", json!({ "name": name })).await["name"].clone()
             }
             "users" => json!("ann"),
+            "webhooks" => self.webhook().await,
+            "knowledge" => {
+                let note = json!({ "title": Uuid::new_v4().to_string(), "text": "Rex sleeps in the shed." });
+                admin(&self.house, "POST", "/api/v1/knowledge", note).await["documents"][0]["id"].clone()
+            }
             "facts" => self.fact().await,
             "clarifications" => {
                 let session = self.said().await["session_id"].clone();
@@ -134,6 +141,22 @@ impl Scene {
 }
 
 impl Scene {
+    /// A webhook of acme's that is yet to be delivered.
+    async fn webhook(&self) -> Value {
+        let id = format!("msg_{}", Uuid::new_v4().simple());
+        let parcel = Parcel {
+            id: id.clone(),
+            tenant: Tenant::parse("acme").expect("a tenant"),
+            user: None,
+            session: "visit".into(),
+            reason: "ttl".into(),
+            body: "{}".into(),
+            created_at: jiff::Timestamp::UNIX_EPOCH,
+        };
+        self.house.store.outbox().put(parcel).await.expect("it is kept");
+        json!(id)
+    }
+
     async fn fact(&self) -> Value {
         let body = json!({ "key": "city", "value": format!("Lisbon {}", Uuid::new_v4()) });
         admin(&self.house, "POST", "/api/v1/users/ann/facts", body).await["id"].clone()
@@ -211,7 +234,9 @@ async fn foreign_ids_are_as_good_as_unknown_ones() {
     let scene = scene().await;
     let mut walked = 0;
     for row in rows().iter().filter(|row| row.path.contains("/{")) {
-        for key in ["bob", "globex"] {
+        // What a tenant knows is shared by all its users.
+        let strangers = if row.path.contains("/knowledge/") { &["globex"][..] } else { &["bob", "globex"] };
+        for key in strangers {
             let foreign = scene.filled_in(row.path).await;
             let before = row.path.split("/{").next().expect("a path").len() + 1;
             let id = foreign[before..].split('/').next().expect("an id").to_owned();

@@ -458,6 +458,7 @@ fn proxied(session: SessionId, body: Value) -> ProxyRequest {
         bearer: None,
     };
     ProxyRequest {
+        live: None,
         session: Some(session),
         new_session: session,
         alone: false,

@@ -18,6 +18,7 @@ use crate::api::access::{Access, Visitor};
 use crate::api::error::ApiError;
 use crate::clock::Clock;
 use crate::id::SessionId;
+use crate::live::{LiveKey, LiveName};
 use crate::mode::Mode;
 use crate::scope::{Scope, Tenant, check_id};
 
@@ -56,6 +57,8 @@ pub(in crate::api) struct Caller {
     pub(in crate::api) task: Option<String>,
     /// Whether the user is known by nothing but the session.
     pub(in crate::api) alone: bool,
+    /// The visitor's session, if it is one.
+    pub(in crate::api) live: Option<LiveKey>,
 }
 
 /// Which conversation a request belongs to.
@@ -130,6 +133,7 @@ impl Rules {
             mode: header(headers, &MODE_HEADER)?.map(mode).transpose()?,
             task: filled_in(headers, &TASK_HEADER)?.map(str::to_owned),
             alone,
+            live: path.ephemeral.as_ref().map(|name| live_key(access, name)),
         })
     }
 
@@ -139,7 +143,7 @@ impl Rules {
             return Ok(SessionChoice::Temporary);
         }
         if let Some(name) = &path.ephemeral {
-            return Ok(SessionChoice::Given(SessionId::ephemeral(access.tenant.as_str(), name)));
+            return Ok(SessionChoice::Given(live_key(access, name).id()));
         }
         for name in &self.session_headers {
             if let Some(id) = header_session(headers, name, &access.tenant)? {
@@ -159,6 +163,10 @@ impl Rules {
         let in_body = SESSION_FIELDS.iter().filter_map(|path| at(request.body, path)?.as_str());
         in_headers.chain(in_body).any(|id| TEMPORARY.iter().any(|prefix| id.trim_start().starts_with(prefix)))
     }
+}
+
+fn live_key(access: &Access, name: &LiveName) -> LiveKey {
+    LiveKey { tenant: access.tenant.clone(), name: name.clone() }
 }
 
 impl SessionChoice {

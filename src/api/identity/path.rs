@@ -4,10 +4,8 @@ use percent_encoding::percent_decode_str;
 
 use super::invalid;
 use crate::api::error::ApiError;
+use crate::live::{LiveKey, LiveName};
 use crate::scope::Tenant;
-
-/// Longest name of a session in a path, in characters.
-const SESSION_CHARS_MAX: usize = 128;
 
 /// What a path says about whose memory it is.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -15,7 +13,7 @@ pub(in crate::api) struct PathScope {
     /// The tenant, if it names one.
     pub(in crate::api) tenant: Option<Tenant>,
     /// A session that lives for a while, apart from everything durable.
-    pub(in crate::api) ephemeral: Option<String>,
+    pub(in crate::api) ephemeral: Option<LiveName>,
 }
 
 /// Reads a segment as it stands in the URL. It is percent-decoded here, and only once; who has it decoded
@@ -28,6 +26,11 @@ pub(in crate::api) fn path_scope(segment: &str) -> Result<PathScope, ApiError> {
 }
 
 impl PathScope {
+    /// The visitor's session, if it names one.
+    pub(in crate::api) fn live(self) -> Option<LiveKey> {
+        Some(LiveKey { tenant: self.tenant?, name: self.ephemeral? })
+    }
+
     /// Reads `tenant` or `tenant:session`.
     pub(in crate::api) fn parse(text: &str) -> Result<Self, ApiError> {
         let (tenant, session) = match text.split_once(':') {
@@ -40,13 +43,15 @@ impl PathScope {
     }
 }
 
-fn session_name(text: &str) -> Result<String, ApiError> {
-    let plain = |c: char| c.is_alphanumeric() || "_+-.@".contains(c);
-    let fits = !text.is_empty() && text.chars().all(plain) && text.chars().count() <= SESSION_CHARS_MAX;
-    fits.then(|| text.to_owned()).ok_or_else(|| {
-        let detail = format!(
-            "the session in the path (after the colon) must be 1 to {SESSION_CHARS_MAX} letters, digits or any of _ + - . @"
-        );
+/// The tenant in a path about a visitor's session: `/api/v1/sessions/{tenant}:{session}…`.
+pub(in crate::api) fn visited_tenant(path: &str) -> Option<Tenant> {
+    let segment = path.strip_prefix("/api/v1/sessions/")?.split('/').next()?;
+    path_scope(segment).ok()?.live().map(|key| key.tenant)
+}
+
+fn session_name(text: &str) -> Result<LiveName, ApiError> {
+    LiveName::parse(text).map_err(|error| {
+        let detail = format!("the session in the path (after the colon) {error}");
         ApiError::bad_request("invalid_session_id", "Invalid session in path", detail)
     })
 }
@@ -59,7 +64,7 @@ mod tests {
     fn check(segment: &str, tenant: &str, session: Option<&str>) {
         let found = path_scope(segment).expect(segment);
         assert_eq!(
-            (found.tenant.as_ref().map(Tenant::as_str), found.ephemeral.as_deref()),
+            (found.tenant.as_ref().map(Tenant::as_str), found.ephemeral.as_ref().map(LiveName::as_str)),
             (Some(tenant), session),
             "{segment}"
         );

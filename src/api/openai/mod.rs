@@ -1,8 +1,9 @@
 //! `/v1`: any OpenAI client gains memory by a base URL.
 //!
-//! Reading order: `route` (what a path asks for), the doors here, `request` (a body as a request), `models`,
+//! Reading order: `route` (what a path asks for), the doors here, `request` (a body as a request), `files` (what comes with it), `models`,
 //! `shape` (errors as OpenAI puts them).
 
+mod files;
 mod models;
 mod request;
 mod route;
@@ -77,13 +78,16 @@ impl App {
         if asked.request.mode == Mode::Off {
             return self.leave_no_trace(asked, bytes).await;
         }
+        let shared = asked.scope.shared();
         let turn = self.memory.proxy(&asked.scope, asked.request).await?;
+        // Nobody waits for files to be read.
+        asked.files.into_iter().for_each(|file| self.memory.add_in_background(&shared, file));
         Ok(answer(turn))
     }
 
     /// Nothing is remembered of it, so it goes on byte for byte, unless there is something in it for us alone.
     async fn leave_no_trace(&self, asked: Asked, bytes: Bytes) -> Result<Response, ApiError> {
-        let Asked { scope, request, task, as_it_came } = asked;
+        let Asked { scope, request, task, as_it_came, .. } = asked;
         let body = if as_it_came { bytes } else { request.onward() };
         let mut response = self.pass_on(scope.tenant(), Passed { body, ..request.passed }).await?;
         let status = if task { "task" } else { "off" };

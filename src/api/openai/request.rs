@@ -5,6 +5,7 @@ use axum::http::{HeaderMap, Method};
 use serde_json::{Map, Value};
 
 use super::bearer;
+use super::files::files_in;
 use super::route::Route;
 use crate::api::App;
 use crate::api::access::Visitor;
@@ -14,16 +15,19 @@ use crate::api::rest::came_by;
 use crate::memory::MemorySettings;
 use crate::mode::Mode;
 use crate::model::relay::{Passed, onward};
-use crate::period::{Period, Ttl};
+use crate::period::Ttl;
+use crate::review::Upload;
 use crate::scope::Scope;
-use crate::session::{ClientIds, RequestShape, SessionKind, SessionSeed, recognise_task};
+use crate::session::{ClientIds, PRESET, RequestShape, SessionKind, SessionSeed, recognise_task};
+use crate::tenant::Right;
 use crate::turn::proxy::ProxyRequest;
 
 /// Fields with which a client could send our upstream's key elsewhere.
 const REFUSED_FIELDS: [&str; 4] = ["api_base", "base_url", "api_key", "api_version"];
 
-/// How long a visit under `/v1/{tenant}:{session}` is kept.
-const VISIT_TTL: Ttl = Ttl::of(Period::hours(24));
+/// Parts of a message that are files, and fields of a body that bring them.
+const FILE_PARTS: [&str; 4] = ["file", "input_file", "file_data", "document"];
+const FILE_FIELDS: [&str; 3] = ["files", "file_ids", "attachments"];
 
 /// A request that has been read.
 pub(super) struct Asked {
@@ -33,6 +37,8 @@ pub(super) struct Asked {
     pub(super) task: bool,
     /// Whether it may go on byte for byte.
     pub(super) as_it_came: bool,
+    /// Files that become what the tenant knows.
+    pub(super) files: Vec<Upload>,
 }
 
 impl App {
@@ -43,11 +49,15 @@ impl App {
             return Err(ApiError::bad_request("invalid_body", "Invalid body", "the body must be a JSON object"));
         };
         check(&body)?;
+        if route.scope.ephemeral.is_some() && carries_files(&body) {
+            return Err(ApiError::no_uploads(""));
+        }
         let own = self.memory.of(&visitor.access.tenant);
         let (body, renamed) = self.with_model(body, own.settings());
         let caller = self.caller(visitor, &route.scope, &body)?;
         let task = is_task(&caller, &body);
-        let mode = if task { Mode::Off } else { mode_of(&caller, &body, own.settings().mode)? };
+        let no_visits = caller.live.is_some() && !own.settings().live.enabled;
+        let mode = if task || no_visits { Mode::Off } else { mode_of(&caller, &body, own.settings().mode)? };
         if mode != Mode::Off {
             self.count(&caller);
         }
@@ -55,6 +65,9 @@ impl App {
             SessionChoice::Given(session) => Some(session),
             SessionChoice::Temporary | SessionChoice::None => None,
         };
+        let may_upload =
+            visitor.access.rights.has(Right::Files) && route.scope.ephemeral.is_none() && mode != Mode::Off;
+        let files = if may_upload { files_in(&body) } else { Vec::new() };
         let passed = Passed {
             method: Method::POST,
             path: route.path.clone(),
@@ -62,12 +75,14 @@ impl App {
             body: Bytes::new(),
             bearer: bearer(headers, &visitor.access),
         };
+        let seed = seed(headers, &body, caller.live.is_some())?;
         let request = ProxyRequest {
             session,
+            live: caller.live,
             new_session: caller.new_session,
             alone: caller.alone,
             resends_history: openwebui_chat(headers).is_some(),
-            seed: seed(route, headers),
+            seed,
             body,
             ids: ClientIds {
                 question: caller.ids.question,
@@ -79,7 +94,7 @@ impl App {
             passed,
         };
         let as_it_came = request.is_plain() && !renamed;
-        Ok(Asked { scope: caller.scope, request, task, as_it_came })
+        Ok(Asked { scope: caller.scope, request, task, as_it_came, files })
     }
 }
 
@@ -140,17 +155,42 @@ fn mode_of(caller: &Caller, body: &Map<String, Value>, usual: Mode) -> Result<Mo
     Ok(if body.get("store") == Some(&Value::Bool(false)) { usual.without_recording() } else { usual })
 }
 
-fn seed(route: &Route, headers: &HeaderMap) -> SessionSeed {
+/// How a conversation came. A visitor's may say how long it lives, by which channel they came, and what it begins with.
+fn seed(headers: &HeaderMap, body: &Map<String, Value>, visit: bool) -> Result<SessionSeed, ApiError> {
     let mut seed = SessionSeed { metadata: came_by("openai", headers), ..SessionSeed::default() };
-    if let Some(name) = &route.scope.ephemeral {
+    if let Some(memory) = body.get("memory").filter(|_| visit) {
         seed.kind = SessionKind::Ephemeral;
-        seed.ttl = Some(VISIT_TTL);
-        seed.metadata.insert("visit".into(), name.as_str().into());
+        seed.ttl = memory.get("ttl").and_then(Value::as_str).map(ttl).transpose()?;
+        for name in ["channel", PRESET] {
+            if let Some(text) = memory.get(name).and_then(Value::as_str) {
+                seed.metadata.insert(name.into(), text.chars().take(64).collect::<String>().into());
+            }
+        }
     }
     if let Some(chat) = openwebui_chat(headers) {
         seed.metadata.insert("openwebui_conversation_id".into(), chat.chars().take(256).collect::<String>().into());
     }
-    seed
+    Ok(seed)
+}
+
+fn ttl(text: &str) -> Result<Ttl, ApiError> {
+    text.parse().map_err(|error| ApiError::bad_request("invalid_ttl", "Invalid ttl", format!("`memory.ttl`: {error}")))
+}
+
+/// Whether a list of messages brings files along. Pictures and sounds are part of what is said.
+fn carries_files(body: &Map<String, Value>) -> bool {
+    let messages = body.get("messages").and_then(Value::as_array).into_iter().flatten();
+    let mut parts = messages.filter_map(|message| message["content"].as_array()).flatten();
+    let is_file = |part: &Value| {
+        FILE_PARTS.contains(&part["type"].as_str().unwrap_or(""))
+            || !part["file"].is_null()
+            || !part["file_data"].is_null()
+    };
+    parts.any(is_file) || FILE_FIELDS.iter().any(|field| body.get(*field).is_some_and(|files| !is_empty(files)))
+}
+
+fn is_empty(value: &Value) -> bool {
+    value.is_null() || value.as_array().is_some_and(Vec::is_empty)
 }
 
 /// What Open WebUI calls the chat.

@@ -29,6 +29,9 @@ pub(super) struct Route {
 /// What is passed on untouched. Provider-side files and batches are not: they would mix tenants.
 const PASSED_ON: [&str; 5] = ["embeddings", "completions", "audio", "images", "moderations"];
 
+/// Where files go, at providers and here.
+const UPLOADS: [&str; 4] = ["files", "uploads", "vector_stores", "knowledge"];
+
 impl Route {
     /// Reads a path. A scope is recognised only before a known endpoint. What is not known goes on all the same
     /// when `pass_all` is set.
@@ -41,7 +44,9 @@ impl Route {
         };
         let other = || pass_all.then(|| (Endpoint::Other, below, Ok(PathScope::default())));
         let found = plain.or_else(scoped).or_else(other);
-        let Some((endpoint, rest, scope)) = found else { return Err(unknown(below)) };
+        let Some((endpoint, rest, scope)) = found else {
+            return Err(if uploads_in_a_visit(below) { ApiError::no_uploads("") } else { unknown(below) });
+        };
         let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
         Ok(Self { endpoint, scope: scope?, path: format!("{rest}{query}") })
     }
@@ -58,6 +63,13 @@ fn endpoint(method: &Method, path: &str) -> Option<Endpoint> {
     }
 }
 
+/// Whether a path would put a file into a visitor's session, which takes none.
+fn uploads_in_a_visit(path: &str) -> bool {
+    let Some((scope, rest)) = path.split_once('/') else { return false };
+    let to = rest.split('/').next().unwrap_or("");
+    UPLOADS.contains(&to) && path_scope(scope).is_ok_and(|scope| scope.ephemeral.is_some())
+}
+
 fn unknown(path: &str) -> ApiError {
     let detail = format!("there is no /v1/{path} here; chat/completions, models, {} are", PASSED_ON.join(", "));
     ApiError::new(StatusCode::NOT_FOUND, "unknown_route", "No such route", detail)
@@ -66,6 +78,7 @@ fn unknown(path: &str) -> ApiError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::live::LiveName;
     use crate::scope::Tenant;
 
     #[track_caller]
@@ -75,7 +88,7 @@ mod tests {
             (
                 route.endpoint,
                 route.scope.tenant.as_ref().map_or("default", Tenant::as_str),
-                route.scope.ephemeral.as_deref(),
+                route.scope.ephemeral.as_ref().map(LiveName::as_str),
                 route.path.as_str(),
             )
         });

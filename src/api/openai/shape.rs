@@ -15,7 +15,10 @@ pub(in crate::api) async fn shape(request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
     let Some(error) = response.extensions_mut().remove::<ErrorView>().filter(|_| theirs) else { return response };
     let code = response.headers().get(&CODE_HEADER).and_then(|code| code.to_str().ok()).unwrap_or("").to_owned();
-    let message = format!("{}: {}", error.error, error.detail);
+    let message = match error.detail.as_str() {
+        "" => error.error,
+        detail => format!("{}: {detail}", error.error),
+    };
     let kind = kind(response.status());
     let body = json!({"error": {"message": message, "type": kind, "param": null, "code": code}});
     let (mut parts, _) = response.into_parts();

@@ -9,7 +9,7 @@ use utoipa::{IntoParams, ToSchema};
 use crate::api::App;
 use crate::api::access::Visitor;
 use crate::api::error::{ApiError, ErrorView};
-use crate::api::identity::SessionPath;
+use crate::api::identity::AnySession;
 use crate::api::params::Params;
 use crate::recall::{Aside, AsideSource};
 
@@ -67,13 +67,21 @@ impl SummaryView {
 pub(in crate::api) async fn show(
     State(app): State<App>,
     visitor: Visitor,
-    SessionPath(id): SessionPath,
+    session: AnySession,
     Params(query): Params<ContextQuery>,
 ) -> Result<Json<Context>, ApiError> {
-    let scope = app.scope(&visitor, query.user_id.as_deref(), Some(id))?;
-    let view = app.memory.context(&scope, id, query.query.as_deref()).await?;
+    let (session_id, view) = match session {
+        AnySession::Durable(id) => {
+            let scope = app.scope(&visitor, query.user_id.as_deref(), Some(id))?;
+            (id.to_string(), app.memory.context(&scope, id, query.query.as_deref()).await?)
+        }
+        AnySession::Live(_) => {
+            let key = session.live(&visitor)?;
+            (key.to_string(), app.memory.live_context(&key, query.query.as_deref()).await?)
+        }
+    };
     Ok(Json(Context {
-        session_id: id.to_string(),
+        session_id,
         language: view.language,
         messages_in_context: view.messages_in_context,
         messages: view.messages.iter().map(|message| message.to_wire()).collect(),

@@ -13,7 +13,7 @@ use super::{ListQuery, UserQuery, cursor};
 use crate::api::App;
 use crate::api::access::Visitor;
 use crate::api::error::{ApiError, ErrorView};
-use crate::api::identity::SessionPath;
+use crate::api::identity::AnySession;
 use crate::api::params::Params;
 use crate::api::view::{MessageView, TurnView};
 use crate::message::Message;
@@ -60,9 +60,15 @@ pub(in crate::api) struct Added {
 pub(in crate::api) async fn list(
     State(app): State<App>,
     visitor: Visitor,
-    SessionPath(id): SessionPath,
+    session: AnySession,
     Params(query): Params<ListQuery>,
 ) -> Result<Json<Messages>, ApiError> {
+    let AnySession::Durable(id) = session else {
+        let key = session.live(&visitor)?;
+        let page = app.memory.live_messages(&key, query.page()?).await?;
+        let messages = page.items.into_iter().map(|message| MessageView::of(message, &key.to_string())).collect();
+        return Ok(Json(Messages { messages, next: cursor(page.next) }));
+    };
     let scope = app.scope(&visitor, query.user_id.as_deref(), Some(id))?;
     let page = app.memory.messages(&scope, id, query.page()?).await?;
     let session = id.to_string();
@@ -77,13 +83,19 @@ pub(in crate::api) async fn list(
 pub(in crate::api) async fn add(
     State(app): State<App>,
     visitor: Visitor,
-    SessionPath(id): SessionPath,
+    session: AnySession,
     Params(query): Params<UserQuery>,
     body: Body,
 ) -> Result<(StatusCode, Json<Added>), ApiError> {
     let new: Vec<NewMessage> = app.read_json(&visitor, body).await?;
-    let scope = app.scope(&visitor, query.user_id.as_deref(), Some(id))?;
     let messages = new.into_iter().enumerate().map(read).collect::<Result<_, _>>()?;
+    let AnySession::Durable(id) = session else {
+        let key = session.live(&visitor)?;
+        let turns = app.memory.add_live_messages(&key, messages).await?;
+        let turns = turns.into_iter().map(|turn| TurnView::of_live(turn, &key)).collect();
+        return Ok((StatusCode::CREATED, Json(Added { turns })));
+    };
+    let scope = app.scope(&visitor, query.user_id.as_deref(), Some(id))?;
     let turns = app.memory.add_messages(&scope, id, messages).await?;
     let turns = turns.into_iter().map(|turn| TurnView::of(turn, &scope)).collect();
     Ok((StatusCode::CREATED, Json(Added { turns })))

@@ -7,6 +7,8 @@ pub(super) mod episodes;
 pub(super) mod facts;
 pub(super) mod jobs;
 pub(super) mod keys;
+pub(super) mod knowledge;
+pub(super) mod live;
 pub(super) mod messages;
 pub(super) mod recall;
 pub(super) mod sessions;
@@ -15,6 +17,8 @@ pub(super) mod takeout;
 pub(super) mod tenants;
 pub(super) mod topics;
 pub(super) mod turns;
+mod upload;
+pub(super) mod webhooks;
 
 use axum::http::{HeaderMap, header};
 use serde::Deserialize;

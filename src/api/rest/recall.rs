@@ -11,14 +11,14 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
 use super::UserQuery;
 use super::turns::turn_id;
 use crate::api::App;
 use crate::api::access::Visitor;
 use crate::api::error::{ApiError, ErrorView};
-use crate::api::identity::session_header;
+use crate::api::identity::{AnySession, session_header};
 use crate::api::params::Params;
 use crate::api::view::{AsideView, CandidateView, ReminderView, millis};
 use crate::id::SessionId;
@@ -100,19 +100,34 @@ pub(in crate::api) async fn recall(
     Ok(Json(view(explained, request.explain, millis(started.elapsed()))))
 }
 
+/// Where a visitor's turn is.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(in crate::api) struct VisitQuery {
+    /// `tenant:session`, for a turn of a visitor's; the tenant must be named in X-Tenant-ID as well.
+    session: Option<String>,
+}
+
 /// What was recalled for a turn and why, as it was when the turn was taken.
 #[utoipa::path(get, path = "/api/v1/turns/{id}/context",
-    params(("id" = String, Path, description = "A UUID"), UserQuery),
+    params(("id" = String, Path, description = "A UUID"), UserQuery, VisitQuery),
     responses((status = 200, body = Object), (status = 404, body = ErrorView)))]
 pub(in crate::api) async fn turn_context(
     State(app): State<App>,
     visitor: Visitor,
     Path(id): Path<String>,
     Params(query): Params<UserQuery>,
+    Params(visit): Params<VisitQuery>,
 ) -> Result<Json<Value>, ApiError> {
-    let (id, session) = (turn_id(&id)?, session_header(&visitor)?);
-    let scope = app.scope(&visitor, query.user_id.as_deref(), session)?;
-    app.memory.turn_context(&scope, id).await?.map(Json).ok_or_else(|| {
+    let id = turn_id(&id)?;
+    let found = match visit.session {
+        Some(session) => app.memory.live_trace(&AnySession::parse(&session)?.live(&visitor)?, id).await?,
+        None => {
+            let scope = app.scope(&visitor, query.user_id.as_deref(), session_header(&visitor)?)?;
+            app.memory.turn_context(&scope, id).await?
+        }
+    };
+    found.map(Json).ok_or_else(|| {
         let detail = format!(
             "nothing is kept about what was recalled for turn {id}: it was added without asking a model, memory was \
              not to remind (`passive`), recall was late, or it is too long ago"

@@ -40,6 +40,12 @@ pub(in crate::api) struct StatsView {
     jobs_dead: Option<u64>,
     /// Why the last of the user's own that failed did; others' errors are not for everybody.
     jobs_last_error: Option<String>,
+    /// Webhooks of everybody that are yet to be delivered, of those the ones that failed before, and those that were given up.
+    webhooks_queued: Option<u64>,
+    webhooks_failing: Option<u64>,
+    webhooks_dead: Option<u64>,
+    /// Why the last of those that failed did.
+    webhooks_last_error: Option<String>,
     /// What is known about the user, and what waits for somebody to look at it.
     facts: u64,
     facts_quarantined: u64,
@@ -102,6 +108,7 @@ pub(in crate::api) async fn show(
         None => (Stats::default(), JobCounts::default(), FactCounts::default(), DaySpent::default()),
     };
     let jobs = app.memory.job_counts(None).await?;
+    let webhooks = app.memory.webhook_counts(None).await?;
     let meters = app.memory.meters();
     let of_all = |count: u64| visitor.access.rights.has(Right::Admin).then_some(count);
     Ok(Json(StatsView {
@@ -116,6 +123,10 @@ pub(in crate::api) async fn show(
         jobs_failing: of_all(jobs.failing),
         jobs_dead: of_all(jobs.dead),
         jobs_last_error: own.last_error,
+        webhooks_queued: of_all(webhooks.queued),
+        webhooks_failing: of_all(webhooks.failing),
+        webhooks_dead: of_all(webhooks.dead),
+        webhooks_last_error: webhooks.last_error.filter(|_| visitor.access.rights.has(Right::Admin)),
         facts: facts.with_status(Status::Active),
         facts_quarantined: facts.with_status(Status::Quarantined),
         turns_to_understand: of_all(facts.waiting),

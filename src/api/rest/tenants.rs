@@ -66,7 +66,7 @@ impl From<TenantRecord> for TenantView {
     fn from(record: TenantRecord) -> Self {
         Self {
             name: record.tenant.to_string(),
-            settings: record.settings.to_map(),
+            settings: record.settings.shown(),
             created_at: time(record.created_at),
             updated_at: time(record.updated_at),
             usage: None,

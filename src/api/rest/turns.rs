@@ -13,7 +13,7 @@ use super::{ListQuery, UserQuery, cursor};
 use crate::api::App;
 use crate::api::access::Visitor;
 use crate::api::error::{ApiError, ErrorView};
-use crate::api::identity::{SessionPath, session_header};
+use crate::api::identity::{AnySession, session_header};
 use crate::api::params::Params;
 use crate::api::view::{RevisionView, TurnView};
 use crate::id::TurnId;
@@ -49,9 +49,15 @@ pub(in crate::api) struct Turns {
 pub(in crate::api) async fn list(
     State(app): State<App>,
     visitor: Visitor,
-    SessionPath(id): SessionPath,
+    session: AnySession,
     Params(query): Params<ListQuery>,
 ) -> Result<Json<Turns>, ApiError> {
+    let AnySession::Durable(id) = session else {
+        let key = session.live(&visitor)?;
+        let page = app.memory.live_turns(&key, query.page()?).await?;
+        let turns = page.items.into_iter().map(|turn| TurnView::of_live(turn, &key)).collect();
+        return Ok(Json(Turns { turns, next: cursor(page.next) }));
+    };
     let scope = app.scope(&visitor, query.user_id.as_deref(), Some(id))?;
     let page = app.memory.turns(&scope, id, query.page()?).await?;
     let turns = page.items.into_iter().map(|turn| TurnView::of(turn, &scope)).collect();
@@ -105,13 +111,17 @@ pub(super) fn turn_id(text: &str) -> Result<TurnId, ApiError> {
 pub(in crate::api) async fn add(
     State(app): State<App>,
     visitor: Visitor,
-    SessionPath(id): SessionPath,
+    session: AnySession,
     body: Body,
 ) -> Result<(StatusCode, Json<TurnView>), ApiError> {
-    let new: NewTurn = app.read_json(&visitor, body).await?;
-    let scope = app.scope(&visitor, new.user_id.as_deref(), Some(id))?;
-    let NewTurn { query, response, metadata, created_at, .. } = new;
+    let NewTurn { query, response, metadata, created_at, user_id } = app.read_json(&visitor, body).await?;
     let past = PastTurn { query, response, metadata, created_at };
+    let AnySession::Durable(id) = session else {
+        let key = session.live(&visitor)?;
+        let turn = app.memory.add_live_turn(&key, past).await?;
+        return Ok((StatusCode::CREATED, Json(TurnView::of_live(turn, &key))));
+    };
+    let scope = app.scope(&visitor, user_id.as_deref(), Some(id))?;
     let turn = app.memory.add_turn(&scope, id, past).await?;
     Ok((StatusCode::CREATED, Json(TurnView::of(turn, &scope))))
 }

@@ -4,6 +4,7 @@ mod archive;
 mod bare;
 mod chatter;
 mod facts;
+mod live;
 mod long;
 mod process;
 mod proxy;
@@ -46,6 +47,8 @@ enum What {
     Learn(recall::learn::LearnArgs),
     /// What recall costs, and how that grows.
     RecallSpeed(recall::speed::SpeedArgs),
+    /// Visitors' sessions: memory of each, how quickly they come, talk and go, and a flood of them.
+    Live(live::LiveArgs),
     /// A conversation that never ends: context, recall and digest must not grow with it.
     Long(long::LongArgs),
     /// Archived turns beside gzip and base64: bytes and speed.
@@ -77,6 +80,7 @@ pub(super) fn bench(args: &BenchArgs, json: bool) -> anyhow::Result<ExitCode> {
         What::Topics(args) => recall::print(&runtime.block_on(topics::run(args))?, json)?,
         What::Learn(args) => recall::print(&runtime.block_on(recall::learn::run(args))?, json)?,
         What::RecallSpeed(args) => recall::print(&runtime.block_on(recall::speed::run(args))?, json)?,
+        What::Live(args) => runtime.block_on(live::run(args))?.print(json),
         What::Long(args) => recall::print(&runtime.block_on(long::run(args))?, json)?,
         What::Archive(args) => archive::run(args)?.print(json),
         What::Takeout(args) => runtime.block_on(takeout::run(args))?.print(json),

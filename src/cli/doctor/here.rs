@@ -4,7 +4,7 @@ use std::path::Path;
 
 use jiff::Timestamp;
 
-use super::{Check, jobs};
+use super::{Check, jobs, webhooks};
 use crate::cli::Common;
 use crate::cli::config::look_closer;
 use crate::cli::table::{bytes, counted, flat, short};
@@ -45,6 +45,7 @@ pub(super) fn data_file(data: &Path, seen: &Result<Option<Inspection>, StoreErro
         checks.push(health(data, seen));
         // Whoever has the file counts for itself.
         checks.extend(seen.jobs.as_ref().filter(|_| seen.holder.is_none()).map(jobs::judge));
+        checks.extend(seen.webhooks.as_ref().filter(|_| seen.holder.is_none()).and_then(webhooks::judge));
     }
     checks
 }

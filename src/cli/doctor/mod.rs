@@ -1,8 +1,8 @@
 //! `recalld doctor`: what is well, what is not, and what to do about it.
 //!
 //! Reading order: the checks' shape here, `here` (this machine and its file), `database` (the one that
-//! is used instead of a file), `there` (servers: ours and
-//! the model's), `jobs` (work in the background), `memory` (who summarises there), `facts` (what is known).
+//! is used instead of a file), `there` (servers: ours and the model's), `jobs` (work in the background), `memory` (who
+//! summarises there), `facts` (what is known), `webhooks` (what was not delivered).
 
 mod database;
 mod facts;
@@ -10,6 +10,7 @@ mod here;
 mod jobs;
 mod memory;
 mod there;
+mod webhooks;
 
 use std::process::ExitCode;
 

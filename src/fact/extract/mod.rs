@@ -29,7 +29,7 @@ use self::state::{Said, proposals};
 use self::table::{Rule, Table};
 use self::token::{ASKED, ends, is_mark, spelled, tokens};
 use super::own::{self, Foreign};
-use super::{Category, Proposal, Refusal, masked};
+use super::{Act, Category, Proposal, Refusal, masked};
 use crate::language::{Phrases, Tongue, Word, tongue};
 
 /// Facts of one message.
@@ -217,10 +217,22 @@ fn judged(view: &View<'_>, (rule, found): (&'static Rule, Found), is_question: b
             () if in_play() => Err(Refusal::Hypothetical),
             // A wish begins its sentence or its clause: "they laugh and always make us smile" is none.
             () if rule.category == Category::Instruction && !begins(view, how.start) => Err(Refusal::Aside),
+            () if is_once(view, rule, &found) => Err(Refusal::Temporary),
             () => Ok(how),
         };
     }
     Match { rule, found, frame }
+}
+
+/// "Be brief in this summary" is about one answer, "I use Vim in this container" about one machine.
+fn is_once(view: &View<'_>, rule: &Rule, found: &Found) -> bool {
+    let behind = &view.words[found.at.end..];
+    let clause = behind.iter().position(is_mark).map_or(behind, |end| &behind[..end]);
+    match rule.category {
+        Category::Identity => false,
+        Category::Instruction => view.table.once.are_in(&view.words[found.at.start..]),
+        Category::Preference | Category::Constraint => rule.act == Act::State && view.table.once.are_in(clause),
+    }
 }
 
 fn begins(view: &View<'_>, start: usize) -> bool {
@@ -234,14 +246,16 @@ fn found_at(view: &View<'_>, at: usize) -> Vec<(&'static Rule, Found)> {
     let find = |(rule, way): &(usize, usize)| {
         let rule = &table.rule[*rule];
         let found = rule.say[*way].find(view, at)?;
-        let closed = view.words.get(found.at.end).is_none_or(|word| is_mark(word) || closes(table, word));
+        let next = view.words.get(found.at.end);
+        let closed = next.is_none_or(|word| is_mark(word) || closes(table, word)) || !rule.manner.closed;
+        let ended = next.is_none_or(|word| is_mark(word) || ends_clause(table, word)) || !rule.manner.ended;
         let begins = |(_, values): &(_, Vec<Range<usize>>)| {
             values.first().is_some_and(|value| rule.unless.end_at(&view.words, value.start).is_some())
         };
         let excepted = found.held.iter().any(begins)
             || rule.unless.end_at(&view.words, found.at.start).is_some()
             || rule.unless_then.end_at(&view.words, found.at.end).is_some();
-        ((closed || !rule.manner.closed) && !excepted).then_some((rule, found))
+        (closed && ended && !excepted).then_some((rule, found))
     };
     let mut all: Vec<(&Rule, Found)> = anchored.iter().filter_map(find).collect();
     all.sort_by_key(|(_, found)| std::cmp::Reverse(found.at.end));
@@ -258,6 +272,10 @@ fn found_at(view: &View<'_>, at: usize) -> Vec<(&'static Rule, Found)> {
 
 fn is_same_key(one: &Rule, other: &Rule) -> bool {
     (one.category, &one.name, &one.item, one.shape) == (other.category, &other.name, &other.item, other.shape)
+}
+
+fn ends_clause(table: &Table, word: &Word<'_>) -> bool {
+    [&table.clause, &table.join, &table.harmless].iter().any(|words| words.contains(&*word.text))
 }
 
 fn closes(table: &Table, word: &Word<'_>) -> bool {

@@ -106,7 +106,12 @@ impl Pattern {
         let denies =
             |word: &str| view.table.negation.contains(word) || (self.has_wild && view.table.stop.contains(word));
         let is_denied = |at: usize| denies(view.word(at)) && !self.named.contains(view.word(at)) && !is_held(at);
-        Self::spoken(found).any(is_denied)
+        let taken_back = view.table.negation.contains(view.word(found.at.end)) && !self.says_no(view);
+        taken_back || Self::spoken(found).any(is_denied)
+    }
+
+    fn says_no(&self, view: &View<'_>) -> bool {
+        self.named.iter().any(|word| view.table.negation.contains(word))
     }
 
     /// The words of a match up to its last value.

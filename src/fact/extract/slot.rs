@@ -30,11 +30,17 @@ pub(super) enum Slot {
     Name,
     /// The same, written with a capital.
     Proper,
+    /// The same, with a capital unless the whole message has none.
+    Nick,
     /// The same after a greeting, where nobody writes capitals.
     Greeted,
     Place,
+    /// The same, written with a capital.
+    Town,
     /// A company, a school.
     Org,
+    /// The same, written with a capital.
+    Firm,
     /// Anything short.
     Thing,
     /// Several of those: "jazz, blues and soul".
@@ -68,8 +74,11 @@ impl Slot {
         match name {
             "name" => Slot::Name,
             "proper" => Slot::Proper,
+            "nick" => Slot::Nick,
             "greeted" => Slot::Greeted,
             "place" => Slot::Place,
+            "town" => Slot::Town,
+            "firm" => Slot::Firm,
             "org" => Slot::Org,
             "thing" => Slot::Thing,
             "things" => Slot::Things,
@@ -133,9 +142,13 @@ impl View<'_> {
         match slot {
             Slot::Name => self.name(at, limit, Spelt::Anyhow),
             Slot::Proper => self.name(at, limit, Spelt::Capital),
+            Slot::Nick if self.text.contains(char::is_uppercase) => self.name(at, limit, Spelt::Capital),
+            Slot::Nick => self.name(at, limit, Spelt::Anyhow),
             Slot::Greeted => self.name(at, limit, Spelt::Greeted),
             Slot::Place => self.place(at, limit),
+            Slot::Town => self.place(at, limit).filter(|read| self.is_capital(read.values[0].start)),
             Slot::Org => self.org(at, limit),
+            Slot::Firm => self.org(at, limit).filter(|read| self.is_capital(read.values[0].start)),
             Slot::Thing => self.thing(at, limit).and_then(|(value, end)| Read::one(value, end)),
             Slot::Things => self.listed(at, limit, |at, limit| self.thing(at, limit)),
             Slot::Job => self.job(at, limit),
@@ -256,20 +269,27 @@ impl View<'_> {
         self.table.jobs.contains(word) || self.table.relations.contains_key(word) || lists.iter().any(alone)
     }
 
+    /// What people move to without moving house.
+    fn is_tool(&self, at: usize) -> bool {
+        let named = |list: &&str| self.table.list(list).is_some_and(|list| list.end_at(&self.words, at).is_some());
+        ["os", "editor", "tool"].iter().any(named) || self.word(at).starts_with(|c: char| c.is_ascii_digit())
+    }
+
     fn place(&self, at: usize, limit: usize) -> Option<Read> {
         let first = self.skip(&self.table.place_head, at);
-        if self.is_end(first, limit) || self.table.not_place.contains(self.word(first)) || self.is_own_word(first) {
+        let barred = self.table.not_place.contains(self.word(first)) || self.is_own_word(first) || self.is_tool(first);
+        if self.is_end(first, limit) || barred {
             return None;
         }
         let end = self.capitals(first, limit, NAME_WORDS_MAX);
-        if first < end {
+        let articled = at < first && self.table.articles.contains(self.word(first - 1));
+        let unknown = articled && !self.table.places.contains(self.word(first));
+        // Where every noun has a capital, an article shows that it is a common one.
+        if first < end && !(unknown && self.tongue == Tongue::German) {
             let end = self.region(end, limit);
             return Read::one(first..end, end);
         }
-        if at < first
-            && self.table.articles.contains(self.word(first - 1))
-            && !self.table.places.contains(self.word(first))
-        {
+        if unknown {
             return None;
         }
         let end = (first + 1..=first + 3).find(|end| self.stops(*end, limit))?;
@@ -322,6 +342,9 @@ impl View<'_> {
         let has_word =
             value.clone().any(|at| !is_stop(self.word(at), self.tongue) && self.word(at).contains(char::is_alphabetic));
         let personal = value.clone().any(|at| self.table.personal.contains(self.word(at)));
+        // "Sam's idea" is one thing of somebody's.
+        let owned = |at: usize| at + 1 < value.end && self.word(at) == "s" && first < at && self.is_capital(at - 1);
+        let personal = personal || (self.tongue == Tongue::English && value.clone().any(owned));
         (has_word && !personal).then_some((value, end))
     }
 

@@ -146,7 +146,7 @@ impl Said<'_, '_> {
     }
 
     fn name(&self) -> Option<String> {
-        self.slot(|slot| matches!(slot, Slot::Name | Slot::Proper)).map(|at| clean(self.view, at))
+        self.slot(|slot| matches!(slot, Slot::Name | Slot::Proper | Slot::Nick)).map(|at| clean(self.view, at))
     }
 
     /// A relative: by relation where there is one of them, by name where there may be several.

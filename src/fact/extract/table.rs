@@ -30,6 +30,8 @@ pub(super) struct Table {
     #[serde(deserialize_with = "words")]
     pub(super) join: HashSet<String>,
     #[serde(deserialize_with = "words")]
+    pub(super) harmless: HashSet<String>,
+    #[serde(deserialize_with = "words")]
     pub(super) stop: HashSet<String>,
     #[serde(deserialize_with = "words")]
     pub(super) verbs: HashSet<String>,
@@ -88,6 +90,8 @@ pub(super) struct Table {
     pub(super) rule_verbs: HashSet<String>,
     #[serde(deserialize_with = "words")]
     pub(super) here: HashSet<String>,
+    #[serde(deserialize_with = "phrases")]
+    pub(super) once: Phrases,
     #[serde(deserialize_with = "phrases")]
     pub(super) greet: Phrases,
     #[serde(deserialize_with = "phrases")]
@@ -179,8 +183,10 @@ pub(super) struct Manner {
     pub(super) fallback: bool,
     /// Only after a greeting.
     pub(super) greeted: bool,
-    /// Only if the clause ends behind it.
+    /// Only if the value ends there: a mark, a new clause, or a word that begins something else.
     pub(super) closed: bool,
+    /// Only if the clause ends there, or goes on with a few words that are harmless.
+    pub(super) ended: bool,
     /// Only if it says until when: true for a while.
     pub(super) brief: bool,
     /// It may be put as a question: "can you …?"
@@ -324,6 +330,7 @@ impl Rule {
                 fallback: only("fallback"),
                 greeted: only("greeted"),
                 closed: only("closed"),
+                ended: only("ended"),
                 brief: only("brief"),
                 asked: only("asked"),
             },

@@ -34,6 +34,7 @@ fn memory(store: &Arc<Sqlite>, clock: &Arc<ManualClock>, settings: MemorySetting
         weights: WeightTable::shipped(),
         templates: Templates::default(),
         meters: Arc::new(Meters::default()),
+        ending: crate::memory::EndHooks::default(),
     };
     Memory::new(parts, settings)
 }

@@ -2,12 +2,11 @@
 //!
 //! A word belongs to the language it was said in, because its stem does; terms are shared by all languages.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::language::{Tongue, term};
 use crate::model::embed::StaticTable;
+use crate::quick::QuickMap;
 
 /// A word's number in its scope.
 pub(crate) type WordNo = u32;
@@ -18,18 +17,33 @@ pub(crate) type TermNo = u32;
 /// sorted by how much each dimension tells, and half of them tell words apart as well as all.
 pub(crate) const WORD_DIMENSIONS: usize = 128;
 
+/// A word's vector, zeros where it has none, and what a byte of it is worth.
+struct WordVector {
+    bytes: [i8; WORD_DIMENSIONS],
+    scale: f32,
+}
+
+impl WordVector {
+    fn of(word: &str, tongue: Tongue) -> Self {
+        let mut bytes = Vec::with_capacity(WORD_DIMENSIONS);
+        let scale = word_vector(word, tongue, &mut bytes).unwrap_or(0.0);
+        bytes.resize(WORD_DIMENSIONS, 0);
+        Self { bytes: bytes.try_into().expect("it was brought to this length"), scale }
+    }
+}
+
 /// All words of a scope. Words are never removed; a scope that forgets much is loaded anew.
 #[derive(Default)]
 pub(crate) struct Vocabulary {
     /// By language: a word's stem is that of the language it was said in.
-    words: [HashMap<Arc<str>, WordNo, Quick>; 5],
+    words: [QuickMap<Arc<str>, WordNo>; 5],
     texts: Vec<Arc<str>>,
-    terms: HashMap<Box<str>, TermNo, Quick>,
+    terms: QuickMap<Box<str>, TermNo>,
     /// The term of each word.
     term_of: Vec<TermNo>,
-    /// The vector of each word, zeros where it has none, and what a byte of it is worth.
-    vectors: Vec<i8>,
-    scales: Vec<f32>,
+    /// The language and the vector of each word. Most words are never compared with a question: their vectors are worked
+    /// out when one asks for them, which makes loading a scope a quarter faster.
+    vectors: Vec<(Tongue, OnceLock<Box<WordVector>>)>,
     text_bytes: usize,
 }
 
@@ -45,8 +59,7 @@ impl Vocabulary {
         self.texts.push(Arc::clone(&text));
         self.words[tongue as usize].insert(text, no);
         self.term_of.push(term);
-        self.scales.push(word_vector(word, tongue, &mut self.vectors).unwrap_or(0.0));
-        self.vectors.resize(self.term_of.len() * WORD_DIMENSIONS, 0);
+        self.vectors.push((tongue, OnceLock::new()));
         self.text_bytes += word.len();
         no
     }
@@ -90,8 +103,9 @@ impl Vocabulary {
 
     /// A word's vector and what a byte of it is worth; nothing for a word without one.
     pub(crate) fn vector(&self, word: WordNo) -> (&[i8], f32) {
-        let at = word as usize * WORD_DIMENSIONS;
-        (&self.vectors[at..at + WORD_DIMENSIONS], self.scales[word as usize])
+        let (tongue, vector) = &self.vectors[word as usize];
+        let vector = vector.get_or_init(|| Box::new(WordVector::of(self.text(word), *tongue)));
+        (&vector.bytes, vector.scale)
     }
 
     /// How many words there are.
@@ -104,35 +118,15 @@ impl Vocabulary {
         self.terms.len()
     }
 
-    /// About how much memory it takes.
+    /// About how much memory it takes once all its vectors are there.
     pub(crate) fn bytes(&self) -> usize {
         const WORD: usize = 80;
         const TERM: usize = 40;
-        self.text_bytes + self.vectors.capacity() + self.len() * (WORD + 8) + self.terms() * TERM
+        self.text_bytes + self.len() * (WORD + size_of::<WordVector>() + 24) + self.terms() * TERM
     }
 }
 
 /// Appends the vector of a word on its own; answers what a byte of it is worth.
 pub(crate) fn word_vector(word: &str, tongue: Tongue, into: &mut Vec<i8>) -> Option<f32> {
     StaticTable::shared().word_bytes(word, tongue == Tongue::English, WORD_DIMENSIONS, into)
-}
-
-/// Hashes short words quickly. Whoever makes words collide slows nobody but themselves: a vocabulary is one scope's.
-#[derive(Default, Clone, Copy)]
-pub(crate) struct QuickHasher(u64);
-
-type Quick = BuildHasherDefault<QuickHasher>;
-
-impl Hasher for QuickHasher {
-    fn finish(&self) -> u64 {
-        self.0 ^ (self.0 >> 29)
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for part in bytes.chunks(8) {
-            let mut word = [0; 8];
-            word[..part.len()].copy_from_slice(part);
-            self.0 = (self.0.rotate_left(5) ^ u64::from_le_bytes(word)).wrapping_mul(0x517c_c1b7_2722_0a95);
-        }
-    }
 }

@@ -16,8 +16,8 @@ use crate::message::Role;
 use crate::period::{Period, Ttl};
 use crate::session::{OpenTurn, Placement, SessionKind, SessionSeed, Shift, TurnDraft, TurnStatus};
 use crate::store::{
-    Cause, DueFacts, Effect, Finished, Learned, Noted, Outdated, PageRequest, QUOTES_LAST, STATEMENTS_MAX, Store,
-    Understood, Undo, Undone, Unread, WhichFacts,
+    Cause, DueFacts, Effect, FACTS_MAX, Finished, Learned, Noted, Outdated, PageRequest, QUOTES_LAST, STATEMENTS_MAX,
+    Store, Understood, Undo, Undone, Unread, WhichFacts,
 };
 
 /// What a message states, in the promises' language.
@@ -471,6 +471,29 @@ pub async fn repetitions_are_counted_and_bounded(store: Arc<dyn Store>) {
     let history = store.facts().fact_history(&talk.scope, fact.id).await.expect("a look").expect("it is there");
     assert_eq!(history.evidence.len(), 1 + QUOTES_LAST);
     assert!(history.evidence.iter().all(|evidence| evidence.quote == "name = Ann"));
+}
+
+/// A user has so many facts at a time. What is known may still be said again, corrected and ended, which makes room.
+pub async fn facts_are_bounded(store: Arc<dyn Store>) {
+    let talk = Talk::new(&store);
+    let pets = |range: std::ops::Range<usize>| {
+        let said: Vec<String> = range.map(|number| format!("pet/p{number} = P{number}")).collect();
+        TurnDraft { created_at: Some(at(10)), ..draft(&said.join(";"), "I see.") }
+    };
+    for first in (0..FACTS_MAX).step_by(500) {
+        talk.add((first..first + 500).step_by(20).map(|from| pets(from..from + 20)).collect()).await;
+        understand(&store).await;
+    }
+    let held = async || talk.facts(Some(Status::Active), None).await.len();
+    assert_eq!(held().await, FACTS_MAX);
+    talk.state(20, "pet/one-more = More").await;
+    assert_eq!(held().await, FACTS_MAX, "one too many");
+    talk.state(30, "pet/p7 := P7 the second").await;
+    assert_eq!(talk.fact("P7 the second").await.status, Status::Active);
+    talk.state(40, "pet/p8 !").await;
+    assert_eq!(held().await, FACTS_MAX - 1);
+    talk.state(50, "pet/one-more = More").await;
+    assert_eq!(held().await, FACTS_MAX);
 }
 
 /// A memory model reads a session once, as far as it is answered, and what it notes stands beside what patterns found.

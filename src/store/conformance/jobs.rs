@@ -214,3 +214,24 @@ pub async fn a_job_that_is_too_early_waits(store: Arc<dyn Store>) {
     store.jobs().fail(&again, "no", Some(later(20))).await.expect("noted");
     assert_eq!(store.jobs().hurry().await.expect("hurried"), 0, "what failed waits");
 }
+
+/// Ending a session is noted, and lets its jobs run that wait for nothing but its rest.
+pub async fn an_ended_session_need_not_rest(store: Arc<dyn Store>) {
+    let (talk, other) = (Talk::new(&store), Talk::new(&store));
+    for talk in [&talk, &other] {
+        fill(talk, WINDOW).await;
+        let early = claim(&store, 0).await.expect("one is due");
+        store.jobs().finish(&early, Effect::Later(later(60))).await.expect("jobs are ended");
+    }
+    let end = |talk: &Talk| store.jobs().end_session(&talk.scope, talk.session, later(1));
+    assert!(!end(&talk.of("acme", "bob")).await.expect("answered"), "a stranger ends nothing");
+    assert_eq!(claim(&store, 1).await, None);
+    assert!(end(&talk).await.expect("answered"));
+    let due = claim(&store, 1).await.expect("it is due");
+    assert_eq!((due.job.session, due.ended_at), (talk.session, Some(later(1))));
+    assert_eq!(
+        (talk.find().await.and_then(|session| session.ended_at), claim(&store, 1).await),
+        (Some(later(1)), None)
+    );
+    assert_eq!(other.find().await.and_then(|session| session.ended_at), None);
+}

@@ -22,8 +22,11 @@ pub mod expiry;
 pub mod facts;
 pub mod following;
 pub mod jobs;
+pub mod knowledge;
 pub mod ledger;
 pub mod lifecycle;
+pub mod live;
+pub mod outbox;
 pub mod recall;
 pub mod revisions;
 pub mod sessions;
@@ -107,6 +110,7 @@ macro_rules! conformance {
             facts::what_was_no_fact_is_counted,
             facts::another_understander_makes_all_anew,
             facts::repetitions_are_counted_and_bounded,
+            facts::facts_are_bounded,
             facts::a_memory_model_reads_on,
             following::applying_changes_equals_loading_anew,
             following::who_follows_while_many_write_misses_nothing,
@@ -123,12 +127,31 @@ macro_rules! conformance {
             jobs::jobs_are_listed_in_pages,
             jobs::new_jobs_are_told,
             jobs::a_job_that_is_too_early_waits,
+            jobs::an_ended_session_need_not_rest,
+            knowledge::a_document_comes_back_as_it_was,
+            knowledge::the_same_name_is_a_new_version,
+            knowledge::the_same_file_again_changes_nothing,
+            knowledge::all_are_kept_or_none,
+            knowledge::documents_and_passages_are_listed_in_pages,
+            knowledge::every_change_of_knowledge_is_told,
+            knowledge::vectors_belong_to_their_embedder,
+            knowledge::one_tenant_never_sees_anothers_knowledge,
+            knowledge::an_erased_tenant_knows_nothing,
             ledger::spending_adds_up_by_tenant_and_day,
             ledger::answers_that_were_no_use_are_kept,
             ledger::answers_go_with_what_was_said,
             lifecycle::a_fresh_store_answers,
             lifecycle::abandoned_turns_fail,
             lifecycle::a_closed_store_says_so,
+            outbox::a_webhook_is_kept_until_it_is_delivered,
+            outbox::a_webhook_is_in_one_hand,
+            outbox::a_failing_webhook_waits_and_dies,
+            outbox::a_webhook_whose_leases_lapse_dies,
+            outbox::webhooks_belong_to_their_tenant,
+            outbox::dead_webhooks_are_bounded,
+            outbox::waiting_webhooks_are_bounded,
+            outbox::a_deleted_session_takes_its_webhooks_along,
+            outbox::new_webhooks_are_told,
             recall::what_is_added_can_be_recalled,
             recall::pending_failed_and_superseded_turns_are_not,
             recall::a_deleted_session_leaves_no_rows,
@@ -235,8 +258,10 @@ mod tests {
             ("facts", include_str!("facts.rs")),
             ("following", include_str!("following.rs")),
             ("jobs", include_str!("jobs.rs")),
+            ("knowledge", include_str!("knowledge.rs")),
             ("ledger", include_str!("ledger.rs")),
             ("lifecycle", include_str!("lifecycle.rs")),
+            ("outbox", include_str!("outbox.rs")),
             ("recall", include_str!("recall.rs")),
             ("revisions", include_str!("revisions.rs")),
             ("sessions", include_str!("sessions.rs")),

@@ -9,11 +9,22 @@ const OURS: [&str; 7] =
     ["recall_made_with", "recall_embedder", "tenant", "api_key", "access", "instance", "known_tenant"];
 
 /// Tables that say whose they are in a column of their own, `tenant`; all others have `home`.
-const SAY_TENANT: [&str; 8] =
-    ["session", "episode", "topic", "fact_statement", "fact", "fact_undo", "memory_answer", "memory_spent"];
+const SAY_TENANT: [&str; 11] = [
+    "knowledge",
+    "document",
+    "outbox",
+    "session",
+    "episode",
+    "topic",
+    "fact_statement",
+    "fact",
+    "fact_undo",
+    "memory_answer",
+    "memory_spent",
+];
 
 /// Tables whose new rows get a key that somebody asks for.
-const KEYED: [&str; 4] = ["session", "turn", "topic", "block"];
+const KEYED: [&str; 5] = ["session", "turn", "topic", "block", "document"];
 
 /// A statement in PostgreSQL's words.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -32,10 +32,14 @@ mod fact;
 mod facts;
 #[path = "../sqlite/job.rs"]
 mod job;
+#[path = "../sqlite/knowledge.rs"]
+mod knowledge;
 #[path = "../sqlite/ledger.rs"]
 mod ledger;
 #[path = "../sqlite/made.rs"]
 mod made;
+#[path = "../sqlite/outbox.rs"]
+mod outbox;
 #[path = "../sqlite/place.rs"]
 mod place;
 #[path = "../sqlite/recall.rs"]
@@ -48,6 +52,7 @@ mod row;
 mod session;
 #[path = "../sqlite/takeout/mod.rs"]
 mod takeout;
+#[allow(clippy::needless_question_mark, reason = "rusqlite has two kinds of errors there")]
 #[path = "../sqlite/tenants.rs"]
 mod tenants;
 #[path = "../sqlite/told.rs"]
@@ -247,7 +252,7 @@ impl Postgres {
     }
 
     /// Writes things of several users, one transaction each.
-    fn write_groups<I, T, F>(&self, items: Vec<I>, whose: fn(&I) -> &Scope, work: F) -> StoreFuture<'_, Vec<T>>
+    fn write_groups<I, T, F>(&self, items: Vec<I>, whose: fn(&I) -> Whose, work: F) -> StoreFuture<'_, Vec<T>>
     where
         I: Clone + Send + 'static,
         T: Send + 'static,
@@ -255,9 +260,9 @@ impl Postgres {
     {
         Box::pin(async move {
             let mut done = Vec::new();
-            for (scope, items) in grouped(items, whose) {
+            for (whose, items) in grouped(items, whose) {
                 let work = work.clone();
-                done.push(self.pool.write(Whose::User(scope), move |db| work(db, &items)).await?);
+                done.push(self.pool.write(whose, move |db| work(db, &items)).await?);
             }
             Ok(done)
         })
@@ -395,13 +400,13 @@ impl Postgres {
 }
 
 /// Things by whose they are, in the order they came.
-fn grouped<I>(items: Vec<I>, whose: fn(&I) -> &Scope) -> Vec<(Scope, Vec<I>)> {
-    let mut groups: Vec<(Scope, Vec<I>)> = Vec::new();
+fn grouped<I>(items: Vec<I>, whose: fn(&I) -> Whose) -> Vec<(Whose, Vec<I>)> {
+    let mut groups: Vec<(Whose, Vec<I>)> = Vec::new();
     for item in items {
-        let scope = whose(&item).clone();
-        match groups.iter_mut().find(|(known, _)| *known == scope) {
+        let whose = whose(&item);
+        match groups.iter_mut().find(|(known, _)| *known == whose) {
             Some((_, group)) => group.push(item),
-            None => groups.push((scope, vec![item])),
+            None => groups.push((whose, vec![item])),
         }
     }
     groups

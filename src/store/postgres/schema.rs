@@ -8,7 +8,7 @@ use super::sql::Connection;
 use crate::store::StoreError;
 
 /// Each entry brings a database from version `index` to `index + 1`. Entries are never edited.
-const MIGRATIONS: [&str; 1] = [include_str!("schema_1.sql")];
+const MIGRATIONS: [&str; 2] = [include_str!("schema_1.sql"), include_str!("schema_2.sql")];
 
 /// The schema version that this binary writes.
 pub(super) const SCHEMA_VERSION: i64 = MIGRATIONS.len() as i64;
@@ -17,7 +17,7 @@ pub(super) const SCHEMA_VERSION: i64 = MIGRATIONS.len() as i64;
 pub(super) const RUNTIME_ROLE: &str = "recalld_runtime";
 
 /// Tables whose rows belong to a tenant by `home`.
-pub(super) const AT_HOME: [&str; 11] = [
+pub(super) const AT_HOME: [&str; 13] = [
     "turn",
     "place",
     "revision",
@@ -29,10 +29,12 @@ pub(super) const AT_HOME: [&str; 11] = [
     "block",
     "fact_event",
     "fact_undone",
+    "original",
+    "passage",
 ];
 
 /// Tables whose rows belong to a tenant by `tenant`.
-pub(super) const BY_TENANT: [&str; 10] = [
+pub(super) const BY_TENANT: [&str; 12] = [
     "session",
     "episode",
     "topic",
@@ -43,6 +45,8 @@ pub(super) const BY_TENANT: [&str; 10] = [
     "fact_undo",
     "scope_state",
     "scope_change",
+    "knowledge",
+    "document",
 ];
 
 /// The version of a schema; 0 where there is none.
@@ -99,6 +103,7 @@ fn steps_of(schema: &str, steps: &str) -> String {
             sql.push_str(&guarded(table, column));
         }
     }
+    sql.push_str(OUTBOX);
     sql.push_str(&granted(schema));
     sql
 }
@@ -112,6 +117,15 @@ fn guarded(table: &str, column: &str) -> String {
          CREATE POLICY by_tenant ON {table} USING ({column} = current_setting('recalld.tenant', true));\n"
     )
 }
+
+/// Webhooks are sent for all tenants by whoever is free: a transaction for nobody in particular may take any of them, and one for
+/// a tenant sees its own.
+const OUTBOX: &str = "ALTER TABLE outbox ENABLE ROW LEVEL SECURITY;
+    ALTER TABLE outbox FORCE ROW LEVEL SECURITY;
+    DROP POLICY IF EXISTS by_tenant ON outbox;
+    CREATE POLICY by_tenant ON outbox
+        USING (current_setting('recalld.tenant', true) IN (tenant, ''));
+";
 
 /// The role is made where that is allowed. Where it is not, the owner serves, and is bound all the same.
 fn granted(schema: &str) -> String {

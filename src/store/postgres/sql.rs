@@ -36,6 +36,13 @@ pub(super) const TAKE_FIRST_DUE: &str =
 pub(super) const RELEASE: &str = "UPDATE job SET state = 'queued', run_at = 0
      WHERE state = 'running' AND owner = current_setting('recalld.instance', true)";
 
+/// The same for webhooks that it was sending.
+pub(super) const RELEASE_PARCELS: &str = "UPDATE outbox SET state = 'queued', run_at = 0
+     WHERE state = 'running' AND owner = current_setting('recalld.instance', true)";
+
+/// What is said behind a query for whoever takes what it finds: what somebody else is about to take is passed over.
+pub(super) const SKIPPING_TAKEN: &str = "FOR UPDATE SKIP LOCKED";
+
 /// Turns that nobody will answer any more: whoever was to do so has not been seen for a while, or asks.
 pub(super) const ABANDONED: &str = "turn.status = 'pending' AND (
      turn.owner = current_setting('recalld.instance', true) OR NOT EXISTS (
@@ -49,6 +56,7 @@ pub(super) fn enter(db: &Connection, tenant: &str) -> std::result::Result<(), St
 
 /// What went wrong.
 #[derive(Debug, thiserror::Error)]
+#[allow(clippy::enum_variant_names, reason = "the statements name it as rusqlite does")]
 pub(super) enum Error {
     /// PostgreSQL says so, or cannot be heard.
     #[error("{}", told(.0))]
@@ -154,12 +162,17 @@ impl<A: ToSql, B: ToSql, C: ToSql> Params for (A, B, C) {
     }
 }
 
+/// The words of a statement, and the types of its values.
+type Asked = (String, Vec<u8>);
+/// It as the server has it, and whether it tells a new row's key.
+type Prepared = (Statement, bool);
+
 /// A connection, with the thread's own small runtime that it is driven by.
 pub(super) struct Connection {
     runtime: Option<Runtime>,
     client: Client,
     /// Prepared statements, by their words and the types of their values.
-    prepared: RefCell<HashMap<(String, Vec<u8>), (Statement, bool)>>,
+    prepared: RefCell<HashMap<Asked, Prepared>>,
     last_key: Cell<i64>,
     patience: Duration,
     failure: Cell<Failure>,

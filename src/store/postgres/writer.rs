@@ -8,12 +8,15 @@ use tokio::sync::Notify;
 thread_local! {
     /// Whether the write under way on this thread asked for a job.
     static ASKED: Cell<bool> = const { Cell::new(false) };
+    /// Whether it left a webhook to deliver.
+    static POSTED: Cell<bool> = const { Cell::new(false) };
 }
 
 /// What a write can ask for.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Notes {
     job_news: Arc<Notify>,
+    parcel_news: Arc<Notify>,
 }
 
 impl Notes {
@@ -30,15 +33,29 @@ impl Notes {
         Arc::clone(&self.job_news)
     }
 
+    /// Says that there is a webhook to deliver: whoever does that is told when it is on disk.
+    pub(super) fn parcels(&self, some: bool) {
+        POSTED.with(|posted| posted.set(posted.get() || some));
+    }
+
+    /// Told when there is a webhook to deliver.
+    pub(super) fn parcel_news(&self) -> Arc<Notify> {
+        Arc::clone(&self.parcel_news)
+    }
+
     /// A write begins.
     pub(super) fn begin() {
-        ASKED.with(|asked| asked.set(false));
+        ASKED.set(false);
+        POSTED.set(false);
     }
 
     /// It is on disk.
     pub(super) fn committed(&self) {
-        if ASKED.with(Cell::take) {
+        if ASKED.take() {
             self.job_news.notify_one();
+        }
+        if POSTED.take() {
+            self.parcel_news.notify_one();
         }
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::changes::{Told, Touched};
 use super::connect::meaning;
 use super::job::Follow;
+use super::sql::Connection;
 use super::{Backend, archive, expire, made, place, recall, revision, session, trace, turn};
 use crate::id::{SessionId, TurnId};
 use crate::scope::Scope;
@@ -14,10 +15,13 @@ use crate::session::{
 use crate::store::archive::{Archive, ArchiveSize, Moved, Packed};
 use crate::store::whose::Whose;
 use crate::store::{
-    ChangeMark, Changes, DerivedRow, DueTurn, Episodes, Expired, Expiry, Facts, HistoryMatch, Jobs, Kept, Ledger,
-    Opened, Page, PageRequest, RecallCursor, RecallPage, Recent, Revised, Stats, Store, StoreFuture, Takeout, Tenants,
-    Todo, Topics, Trail,
+    ChangeMark, Changes, DerivedRow, DueTurn, Episodes, Expired, Expiry, Facts, HistoryMatch, Jobs, Kept, Knowledge,
+    Ledger, Opened, Outbox, Page, PageRequest, RecallCursor, RecallPage, Recent, Revised, Stats, Store, StoreFuture,
+    Takeout, Tenants, Todo, Topics, Trail,
 };
+
+/// Sessions of visitors that are removed in one transaction.
+const VISITS_BATCH: usize = 100;
 
 /// Turns a transaction marks as failed at start; more than this is done in several.
 pub(super) const ABANDONED_BATCH: usize = 1_000;
@@ -203,7 +207,7 @@ impl Store for Backend {
     }
 
     fn keep_recall_rows(&self, rows: Vec<DerivedRow>) -> StoreFuture<'_, ()> {
-        let kept = self.write_groups(rows, |row| &row.scope, recall::keep);
+        let kept = self.write_groups(rows, |row| Whose::from(&row.scope), recall::keep);
         Box::pin(async move { kept.await.map(drop) })
     }
 
@@ -258,8 +262,34 @@ impl Store for Backend {
         self
     }
 
+    fn outbox(&self) -> &dyn Outbox {
+        self
+    }
+
+    fn knowledge(&self) -> &dyn Knowledge {
+        self
+    }
+
+    fn forget_visits(&self) -> StoreFuture<'_, u64> {
+        let (notes, clock) = (self.notes(), Arc::clone(&self.clock));
+        Box::pin(async move {
+            // Looked for beside the writer: nearly always there are none.
+            let visits = self.read_each("session", VISITS_BATCH, session::visits).await?;
+            let gone = visits.len() as u64;
+            if gone > 0 {
+                let forget = move |db: &Connection, visits: &[(Scope, SessionId)]| {
+                    visits.iter().try_for_each(|(scope, id)| session::delete(db, scope, *id, clock.now()).map(drop))?;
+                    notes.erased(true);
+                    Ok(())
+                };
+                self.write_groups(visits, |(scope, _)| Whose::from(scope), forget).await?;
+            }
+            Ok(gone)
+        })
+    }
+
     fn stats(&self, scope: &Scope) -> StoreFuture<'_, Stats> {
-        self.read(scope, move |db, scope| session::stats(db, scope))
+        self.read(scope, session::stats)
     }
 
     fn fail_abandoned(&self) -> StoreFuture<'_, u64> {

@@ -68,7 +68,7 @@ pub(super) fn read(row: &Row<'_>) -> sql::Result<(u64, Episode)> {
     Ok((row.get(0)?, episode))
 }
 
-fn floats(bytes: &[u8]) -> Vec<f32> {
+pub(super) fn floats(bytes: &[u8]) -> Vec<f32> {
     bytes.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()
 }
 
@@ -292,7 +292,7 @@ impl Episodes for Backend {
     fn keep_vectors(&self, vectors: Vec<(DueEpisode, Meaning)>) -> StoreFuture<'_, ()> {
         let kept = self.write_groups(
             vectors,
-            |(due, _)| &due.scope,
+            |(due, _)| Whose::from(&due.scope),
             |db, vectors| vectors.iter().try_for_each(|(due, vector)| told::keep_vector(db, due, vector)),
         );
         Box::pin(async move { kept.await.map(drop) })

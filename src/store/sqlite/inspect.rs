@@ -6,10 +6,10 @@ use rusqlite::{Connection, ErrorCode};
 
 use super::Sqlite;
 use super::connect::{SCHEMA_VERSION, check_ours, meaning, open_reader};
-use super::job;
 use super::lock::held_by;
 use super::seal::secret_path;
-use crate::store::{Holder, JobCounts, StoreError};
+use super::{job, outbox};
+use crate::store::{Holder, JobCounts, ParcelCounts, StoreError};
 
 /// Most problems that are told of one file.
 const PROBLEMS_MAX: usize = 20;
@@ -25,6 +25,8 @@ pub struct Inspection {
     pub schema_known: i64,
     /// What waits in the background, if its schema has that.
     pub jobs: Option<JobCounts>,
+    /// What is yet to be delivered, likewise.
+    pub webhooks: Option<ParcelCounts>,
     /// How many keys it has, likewise.
     pub keys: Option<u64>,
     /// Whether the secret that they are sealed with lies beside it.
@@ -45,9 +47,11 @@ impl Sqlite {
         let db = open_reader(path)?;
         let schema = check_ours(&db, path)?;
         let jobs = if schema == SCHEMA_VERSION { Some(job::counts(&db, None)?) } else { None };
+        let webhooks = if schema == SCHEMA_VERSION { Some(outbox::counts(&db, None)?) } else { None };
         let keys = if schema == SCHEMA_VERSION { Some(count_keys(&db)?) } else { None };
         let has_secret = secret_path(path).exists();
-        Ok(Some(Inspection { holder: held_by(path), schema, schema_known: SCHEMA_VERSION, jobs, keys, has_secret }))
+        let (holder, schema_known) = (held_by(path), SCHEMA_VERSION);
+        Ok(Some(Inspection { holder, schema, schema_known, jobs, webhooks, keys, has_secret }))
     }
 
     /// What is damaged in a data file, by SQLite's own word. A `thorough` check compares every index

@@ -96,6 +96,9 @@ pub(super) fn ask_for(db: &Connection, session_key: i64, kind: &JobKind) -> Resu
     execute(db, sql, params![session_key, kind.as_str()]).map(drop)
 }
 
+/// Jobs that wait for nothing but a conversation to rest.
+const HURRY: &str = "UPDATE job SET run_at = 0 WHERE state = 'queued' AND run_at > 0 AND last_error IS NULL";
+
 /// Removes the jobs of a session that goes, and what they left to look at.
 pub(super) fn forget(db: &Connection, session_key: i64) -> Result<(), StoreError> {
     ledger::forget(db, session_key)?;
@@ -104,7 +107,7 @@ pub(super) fn forget(db: &Connection, session_key: i64) -> Result<(), StoreError
 
 const COLUMNS: &str =
     "job.key, job.kind, session.id, job.state, job.attempts, job.run_at, job.last_error, job.created_at,
-                       tenant, user, job.fence";
+                       tenant, user, job.fence, session.ended_at";
 
 fn read(row: &Row<'_>) -> sql::Result<Claim> {
     let (key, created_at): (i64, i64) = (row.get(0)?, row.get(7)?);
@@ -121,7 +124,8 @@ fn read(row: &Row<'_>) -> sql::Result<Claim> {
         created_at: from_micros(created_at),
     };
     let scope = Scope::as_stored(row.get_ref(8)?.as_str()?, row.get_ref(9)?.as_str()?);
-    Ok(Claim { job, scope, key, fence: row.get(10)? })
+    let ended_at = row.get::<_, Option<i64>>(11)?.map(from_micros);
+    Ok(Claim { job, scope, ended_at, key, fence: row.get(10)? })
 }
 
 /// Takes the first job that is due. One that took its process with it too often is given up.
@@ -360,8 +364,19 @@ impl Jobs for Backend {
     }
 
     fn hurry(&self) -> StoreFuture<'_, u64> {
-        let sql = "UPDATE job SET run_at = 0 WHERE state = 'queued' AND run_at > 0 AND last_error IS NULL";
-        self.write_for(Whose::Ours, move |db| execute(db, sql, []).map(|hurried| hurried as u64))
+        self.write_for(Whose::Ours, |db| execute(db, HURRY, []).map(|hurried| hurried as u64))
+    }
+
+    fn end_session(&self, scope: &Scope, session: SessionId, at: Timestamp) -> StoreFuture<'_, bool> {
+        let notes = self.notes();
+        self.write(scope, move |db, scope| match session::find(db, scope, session)? {
+            Some((key, _)) => {
+                execute(db, "UPDATE session SET ended_at = ?2 WHERE key = ?1", params![key, at.as_microsecond()])?;
+                notes.jobs(execute(db, &format!("{HURRY} AND session = ?1"), [key])? > 0);
+                Ok(true)
+            }
+            None => Ok(false),
+        })
     }
 
     fn news(&self) -> Arc<Notify> {

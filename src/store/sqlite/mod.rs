@@ -4,7 +4,7 @@
 //! `readers`, `row` (a turn as a row), then the statements: `session`, `turn`, `expire`, `recall`, `job`, `episode`,
 //! `told` (what of those is recalled), `topic` (which turn belongs to which), `topics` (what is kept of them), `archive` (text in
 //! blocks), `fact` (which turns are to be understood), `facts` (what was said and what follows), `ledger` (what the memory
-//! model costs), `tenants` and `seal` (who may come in), `takeout` (records for a file and from one). `changes` tells what the
+//! model costs), `tenants` and `seal` (who may come in), `takeout` (records for a file and from one), `outbox` (webhooks to deliver), `knowledge` (what tenants know). `changes` tells what the
 //! writer touched, `inspect` looks at a file from outside.
 
 mod archive;
@@ -18,9 +18,11 @@ mod fact;
 mod facts;
 mod inspect;
 mod job;
+mod knowledge;
 mod ledger;
 mod lock;
 mod made;
+mod outbox;
 mod place;
 mod readers;
 mod recall;
@@ -200,7 +202,7 @@ impl Sqlite {
     }
 
     /// Writes things of several users; in a file that is one transaction.
-    fn write_groups<I, T, F>(&self, items: Vec<I>, _whose: fn(&I) -> &Scope, work: F) -> StoreFuture<'_, Vec<T>>
+    fn write_groups<I, T, F>(&self, items: Vec<I>, _whose: fn(&I) -> Whose, work: F) -> StoreFuture<'_, Vec<T>>
     where
         I: Send + 'static,
         T: Send + 'static,

@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::connect::meaning;
 use super::row::to_json;
 use super::sql::{self, Connection, OptionalExtension, Row, params};
-use super::{episode, facts, job};
+use super::{episode, facts, job, outbox};
 use crate::clock::from_micros;
 use crate::id::SessionId;
 use crate::period::{Period, Ttl};
@@ -15,7 +15,7 @@ use crate::session::{Session, SessionKind, SessionPatch, SessionSeed};
 use crate::store::check;
 use crate::store::{Page, PageRequest, Stats, StoreError};
 
-pub(super) const COLUMNS: &str = "key, id, kind, metadata, ttl, turns, created_at, updated_at, last_accessed";
+pub(super) const COLUMNS: &str = "key, id, kind, metadata, ttl, turns, created_at, updated_at, last_accessed, ended_at";
 
 /// A TTL as stored: microseconds, -1 for never.
 pub(super) fn ttl_column(ttl: Option<Ttl>) -> Option<i64> {
@@ -44,6 +44,7 @@ pub(super) fn read(row: &Row<'_>) -> sql::Result<(i64, Session)> {
         created_at: from_micros(row.get(6)?),
         updated_at: from_micros(row.get(7)?),
         last_accessed: from_micros(row.get(8)?),
+        ended_at: row.get::<_, Option<i64>>(9)?.map(from_micros),
     };
     Ok((row.get(0)?, session))
 }
@@ -137,11 +138,24 @@ pub(super) fn update(
 pub(super) fn delete(db: &Connection, scope: &Scope, id: SessionId, now: Timestamp) -> Result<Option<u64>, StoreError> {
     // What was told and learned of it may have outlived it.
     let told = episode::forget(db, scope, id)? | facts::forget(db, scope, id, now)?;
+    outbox::forget(db, scope, id)?;
     let Some((key, _)) = find(db, scope, id)? else { return Ok(told.then_some(0)) };
     job::forget(db, key)?;
     let turns = execute(db, "DELETE FROM turn WHERE session = ?1", params![key])?;
     execute(db, "DELETE FROM session WHERE key = ?1", params![key])?;
     Ok(Some(turns as u64))
+}
+
+/// Sessions of visitors that older versions kept.
+pub(super) fn visits(db: &Connection, limit: usize) -> Result<Vec<(Scope, SessionId)>, StoreError> {
+    let sql = "SELECT tenant, user, id FROM session WHERE kind = 'ephemeral' LIMIT ?1";
+    let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
+    let read = |row: &Row<'_>| {
+        let scope = Scope::as_stored(row.get_ref(0)?.as_str()?, row.get_ref(1)?.as_str()?);
+        Ok((scope, SessionId::from_uuid(uuid::Uuid::from_bytes(row.get(2)?))))
+    };
+    let rows = statement.query_map([rows_max(limit)], read).map_err(|error| meaning(&error))?;
+    rows.collect::<Result<_, _>>().map_err(|error| meaning(&error))
 }
 
 /// A user's sessions in the order they began; the cursor is the session's key.

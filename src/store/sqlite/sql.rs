@@ -21,6 +21,12 @@ pub(super) const TAKE_FIRST_DUE: &str = FIRST_DUE;
 /// Frees the jobs that were being done. Whoever opens a file is alone with it.
 pub(super) const RELEASE: &str = "UPDATE job SET state = 'queued', run_at = 0 WHERE state = 'running'";
 
+/// The same for webhooks that were being sent.
+pub(super) const RELEASE_PARCELS: &str = "UPDATE outbox SET state = 'queued', run_at = 0 WHERE state = 'running'";
+
+/// What is said behind a query for whoever takes what it finds: there is one writer.
+pub(super) const SKIPPING_TAKEN: &str = "";
+
 /// Turns that nobody will answer any more, likewise.
 pub(super) const ABANDONED: &str = "turn.status = 'pending'";
 

@@ -164,7 +164,8 @@ fn usage(db: &Connection, tenant: &str, with_bytes: bool) -> Result<Usage, Store
                     FROM session CROSS JOIN turn ON turn.session = session.key WHERE tenant = ?1")?;
     let blocks = sum("SELECT coalesce(sum(octet_length(bytes)), 0)
                       FROM session CROSS JOIN block ON block.session = session.key WHERE tenant = ?1")?;
-    Ok(Usage { sessions, turns, bytes: rows + blocks })
+    let known = sum("SELECT coalesce(sum(bytes), 0) FROM document WHERE tenant = ?1")?;
+    Ok(Usage { sessions, turns, bytes: rows + blocks + known })
 }
 
 fn add_key(db: &Connection, key: &Key) -> Result<(), StoreError> {

@@ -43,6 +43,8 @@ pub(super) struct Notes {
     changes: Arc<ChangeLog>,
     jobs: AtomicBool,
     job_news: Arc<Notify>,
+    parcels: AtomicBool,
+    parcel_news: Arc<Notify>,
 }
 
 /// Session keys and when somebody last looked, in microseconds.
@@ -62,6 +64,16 @@ impl Notes {
     /// Told when a job was asked for.
     pub(super) fn job_news(&self) -> Arc<Notify> {
         Arc::clone(&self.job_news)
+    }
+
+    /// Says that there is a webhook to deliver: whoever does that is told when it is on disk.
+    pub(super) fn parcels(&self, some: bool) {
+        self.parcels.fetch_or(some, Ordering::Relaxed);
+    }
+
+    /// Told when there is a webhook to deliver.
+    pub(super) fn parcel_news(&self) -> Arc<Notify> {
+        Arc::clone(&self.parcel_news)
     }
 
     fn touched(&self) -> MutexGuard<'_, Touched> {
@@ -237,6 +249,9 @@ fn commit(db: &Connection, mut batch: Vec<Command>, notes: &Notes) {
     notes.changes.publish();
     if notes.jobs.swap(false, Ordering::Relaxed) {
         notes.job_news.notify_one();
+    }
+    if notes.parcels.swap(false, Ordering::Relaxed) {
+        notes.parcel_news.notify_one();
     }
     empty_log(db, notes);
     for command in batch {

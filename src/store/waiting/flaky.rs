@@ -239,12 +239,24 @@ impl Store for Flaky {
         self.inner.ledger()
     }
 
+    fn outbox(&self) -> &dyn Outbox {
+        self.inner.outbox()
+    }
+
+    fn knowledge(&self) -> &dyn Knowledge {
+        self.inner.knowledge()
+    }
+
     fn stats(&self, scope: &Scope) -> StoreFuture<'_, Stats> {
         self.inner.stats(scope)
     }
 
     fn fail_abandoned(&self) -> StoreFuture<'_, u64> {
         self.inner.fail_abandoned()
+    }
+
+    fn forget_visits(&self) -> StoreFuture<'_, u64> {
+        self.inner.forget_visits()
     }
 
     fn ping(&self) -> StoreFuture<'_, ()> {

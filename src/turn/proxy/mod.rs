@@ -1,16 +1,19 @@
 //! A chat request in OpenAI's format, passed on to the model and remembered exactly once.
 //!
-//! Reading order: the nouns here and [`Memory::proxy`], `plan` (what is to be done), `run` (the path of a request), `prompt` (what is laid
-//! before the model), `ending` (what was said, as a turn), `replay` (an answer given again).
+//! Reading order: the nouns here and [`Memory::proxy`], `plan` (what is to be done), `run` (the path of a request),
+//! `keep` (where its turns are kept), `prompt` (what is laid before the model), `visit` (the same for a visitor),
+//! `ending` (what was said, as a turn), `replay` (an answer given again).
 //!
 //! **Invariant:** what the client said is what is stored, and what is sent on but for the block. Fields
 //! nobody knows pass through.
 
 mod ending;
+mod keep;
 mod plan;
 mod prompt;
 mod replay;
 mod run;
+mod visit;
 
 use std::time::Duration;
 
@@ -21,6 +24,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::{Health, Shown, TurnError};
 use crate::id::{SessionId, TurnId};
+use crate::live::LiveKey;
 use crate::memory::{InjectInto, Memory};
 use crate::mode::Mode;
 use crate::model::relay::Passed;
@@ -35,6 +39,8 @@ const PIECES_MAX: usize = 64;
 pub struct ProxyRequest {
     /// The conversation, if the client names one; else it is found by what was said in it.
     pub session: Option<SessionId>,
+    /// The visitor's session, for a conversation that is kept apart from everything durable.
+    pub live: Option<LiveKey>,
     /// The id of the conversation if a new one begins.
     pub new_session: SessionId,
     /// Whether the user is known by nothing but the session.
@@ -100,7 +106,7 @@ impl Memory {
     pub async fn proxy(&self, scope: &Scope, request: ProxyRequest) -> Result<ProxiedTurn, TurnError> {
         let (sender, body) = mpsc::channel(PIECES_MAX);
         let (head_sender, head) = oneshot::channel();
-        let run = run::Run::new(self.of(scope.tenant()), scope.clone(), sender);
+        let run = run::Run::new(self.of(scope.tenant()), scope.clone(), request.live.clone(), sender);
         tokio::spawn(run.go(request, head_sender));
         let head = head.await.map_err(|_| TurnError::Stopping)??;
         Ok(ProxiedTurn { head, body })

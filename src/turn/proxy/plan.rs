@@ -98,7 +98,7 @@ impl Run {
         let trace = self.memory.trace(&asked.open[0].text, &reminded);
         let noted = Noted { trace, topic: reminded.topic, answered };
         if request.mode.records() {
-            self.admit(&asked, &found, &alignment).await?;
+            self.admit(request, &asked, &found, &alignment).await?;
         }
         let write = match request.mode.records() {
             true => self.to_write(request, asked, found, &alignment, shift, &laid, noted.answered.as_ref()),
@@ -122,7 +122,7 @@ impl Run {
         }
         let lock = self.memory.lock_session(&self.scope, session).await;
         let outlines = (2 * asked.exchanges.len() + OUTLINES_SPARE).min(OUTLINES_MAX);
-        let (held, known) = match self.memory.parts.store.held(&self.scope, session, outlines).await {
+        let (held, known) = match self.held(session, outlines).await {
             Ok(held) => (held, true),
             Err(error) => {
                 // Without what is held the question is appended: that loses nothing.
@@ -180,7 +180,7 @@ impl Run {
             if self.client_left() {
                 return Err(TurnError::Stopping);
             }
-            match self.memory.parts.store.turn(&self.scope, id).await? {
+            match self.turn(id).await? {
                 Some(turn) if turn.status == TurnStatus::Complete || awaits_tools(&turn) => return Ok(Ok(turn)),
                 Some(turn) if turn.status == TurnStatus::Pending => tokio::time::sleep(JOIN_EVERY).await,
                 _ => break,
@@ -222,10 +222,15 @@ impl Run {
         if !request.mode.injects() || !prompt::takes_a_block(&request.body) {
             return (Laid::default(), Reminded::nothing());
         }
+        let chosen = answered.map(|answered| &answered.chosen);
+        if request.live.is_some() {
+            return self.lay_out_visit(request, asked, (shift, again), chosen).await;
+        }
         let (turns, health) = self.recent(found).await;
         let is_shown = |turn: &Turn| !shift.hide.contains(&turn.number) && Some(turn.id) != again;
         let turns: Vec<Turn> = turns.into_iter().filter(is_shown).collect();
-        let lacking = prompt::lacking(asked, &turns, &self.memory.settings);
+        let settings = &self.memory.settings;
+        let lacking = prompt::lacking(asked, &turns, settings, settings.context_messages);
         let there = self.sent_or_gone(asked, found, shift).await;
         let ask = Ask {
             question: asked.open[0].text.clone(),
@@ -236,7 +241,6 @@ impl Run {
             taken_back: taken_back(found.session, shift),
             ..Ask::default()
         };
-        let chosen = answered.map(|answered| &answered.chosen);
         let mut reminded = self.memory.remind_of_choice(&self.scope, ask, chosen).await;
         reminded.health = reminded.health.and(health);
         (prompt::lay_out(asked, lacking, &mut reminded.recalled), reminded)
@@ -282,7 +286,7 @@ impl Run {
 
     /// What was laid before the model for a question goes with its tool rounds too, byte for byte.
     async fn laid_before(&self, id: TurnId) -> Laid {
-        let turn = self.memory.parts.store.turn(&self.scope, id).await.ok().flatten();
+        let turn = self.turn(id).await.ok().flatten();
         let Some(injected) = turn.and_then(|turn| turn.metadata.get("injected").cloned()) else {
             return Laid::default();
         };
@@ -291,12 +295,22 @@ impl Run {
             window: injected["messages"].as_array().cloned().unwrap_or_default(),
             items: injected["items"].as_u64().unwrap_or(0) as usize,
             tokens: injected["tokens"].as_u64().unwrap_or(0) as usize,
+            system: injected["system"].as_str().map(str::to_owned),
         }
     }
 
     /// Whether the tenant may have what is to be written: another try at an answer, or the results of tools, are nothing new.
-    async fn admit(&self, asked: &Asked, found: &Found, alignment: &Alignment) -> Result<(), TurnError> {
+    async fn admit(
+        &mut self,
+        request: &ProxyRequest,
+        asked: &Asked,
+        found: &Found,
+        alignment: &Alignment,
+    ) -> Result<(), TurnError> {
         let Step::Append { import, .. } = alignment.step else { return Ok(()) };
+        if request.live.is_some() {
+            return Ok(self.let_in(asked, import, request.seed.clone()).await?);
+        }
         let turns = 1 + asked.exchanges.len().saturating_sub(import) as u64;
         self.memory.tenants.admit_turns(self.scope.tenant(), found.held.turns.is_empty(), turns).await?;
         Ok(())

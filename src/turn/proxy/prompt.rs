@@ -59,18 +59,23 @@ pub(super) struct Laid {
     pub(super) items: usize,
     /// Tokens of what the block holds.
     pub(super) tokens: usize,
+    /// What the model is told first, where the client tells it nothing.
+    pub(super) system: Option<String>,
 }
 
 impl Laid {
     /// Whether the model is shown nothing but what the client sent.
     pub(super) fn is_nothing(&self) -> bool {
-        self.block.is_empty() && self.window.is_empty()
+        self.block.is_empty() && self.window.is_empty() && self.system.is_none()
     }
 
     /// What is kept beside the turn, for its tool rounds.
     pub(super) fn noted(&self) -> Map<String, Value> {
-        let Self { block, window, items, tokens } = self;
-        let injected = json!({"block": block, "messages": window, "items": items, "tokens": tokens});
+        let Self { block, window, items, tokens, system } = self;
+        let mut injected = json!({"block": block, "messages": window, "items": items, "tokens": tokens});
+        if let Some(system) = system {
+            injected["system"] = system.as_str().into();
+        }
         crate::turn::notes([("injected", injected)])
     }
 }
@@ -101,9 +106,14 @@ pub(super) struct Lacking<'a> {
 
 /// Decides what of the window the model lacks. A client that keeps its own history and sent all of it lacks nothing.
 /// What the client sent is not counted against the limit, but for its question: it knows its model better than we do.
-pub(super) fn lacking<'a>(asked: &Asked, turns: &'a [Turn], settings: &MemorySettings) -> Lacking<'a> {
+pub(super) fn lacking<'a>(
+    asked: &Asked,
+    turns: &'a [Turn],
+    settings: &MemorySettings,
+    messages_max: usize,
+) -> Lacking<'a> {
     let sent = sent(asked);
-    let recent = window(turns, settings.context_messages);
+    let recent = window(turns, messages_max);
     let missing = recent.into_iter().filter(|message| !sent.contains(&Fingerprint::of(message))).collect();
     let limit = settings.model_tokens_max.saturating_sub(settings.answer_tokens);
     let question = [asked.open.first().map_or("", |message| message.text.as_str())];
@@ -127,12 +137,12 @@ pub(super) fn lay_out(asked: &Asked, lacking: Lacking<'_>, recalled: &mut Recall
     let tokens = recalled.tokens;
     if !asked.carries_answers() {
         let window = messages.iter().map(|message| message.to_wire()).collect();
-        return Laid { window, block: block(&recalled.text), items, tokens };
+        return Laid { window, block: block(&recalled.text), items, tokens, system: None };
     }
     let recent = recent_conversation(&messages);
     let tokens = tokens + tokens_of(&recent);
     let text = [recalled.text.as_str(), &recent].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>();
-    Laid { window: Vec::new(), block: block(&text.join("\n\n")), items, tokens }
+    Laid { window: Vec::new(), block: block(&text.join("\n\n")), items, tokens, system: None }
 }
 
 /// Counted only when there is something to count.
@@ -150,6 +160,9 @@ pub(super) fn onward(mut body: Map<String, Value>, laid: &Laid, into: InjectInto
         let is_setup = |message: &Value| matches!(message["role"].as_str(), Some("system" | "developer"));
         let first = messages.iter().position(|message| !is_setup(message)).unwrap_or(messages.len());
         messages.splice(first..first, laid.window.iter().cloned());
+        if let Some(system) = laid.system.as_ref().filter(|_| !messages.first().is_some_and(is_setup)) {
+            messages.insert(0, json!({"role": "system", "content": system}));
+        }
     }
     Bytes::from(Value::Object(body).to_string())
 }

@@ -12,10 +12,12 @@ use tokio::sync::{mpsc, oneshot};
 use tracing::warn;
 
 use super::ending::{Outcome, Which, ending};
+use super::keep::Book;
 use super::plan::{Noted, Plan, Planned, Write};
 use super::prompt::Laid;
 use super::replay::{DONE, replay};
 use super::{Head, ProxyRequest, prompt};
+use crate::live::LiveKey;
 use crate::memory::Memory;
 use crate::model::ModelError;
 use crate::model::relay::{Passed, RelayBody, Relayed, Said, Tee, TeeBounds, TeeKind};
@@ -29,6 +31,7 @@ pub(super) struct Run {
     pub(super) memory: Memory,
     pub(super) scope: Scope,
     pub(super) beginning: Fingerprint,
+    pub(super) book: Book,
     out: mpsc::Sender<Bytes>,
 }
 
@@ -77,9 +80,9 @@ impl Reply<'_> {
 }
 
 impl Run {
-    pub(super) fn new(memory: Memory, scope: Scope, out: mpsc::Sender<Bytes>) -> Self {
+    pub(super) fn new(memory: Memory, scope: Scope, live: Option<LiveKey>, out: mpsc::Sender<Bytes>) -> Self {
         let beginning = Fingerprint::beginning(scope.tenant().as_str(), scope.user().as_str());
-        Self { memory, scope, beginning, out }
+        Self { memory, scope, beginning, book: Book::of(live), out }
     }
 
     /// Takes the request through; whether anybody still listens changes nothing about what is kept.
@@ -152,15 +155,17 @@ impl Run {
                 Some(which)
             }
             Ok(None) => None,
-            Err(error) if error.may_pass() || matches!(error, StoreError::UnknownTurn(_)) => {
+            Err(TurnError::Store(error)) if error.may_pass() || matches!(error, StoreError::UnknownTurn(_)) => {
                 // Another answer to a question that is held already, perhaps not yet on disk: it is given, and not kept.
                 self.report(None, "revise_turn", &error);
                 health = Health::Degraded;
                 None
             }
             Err(error) => {
-                self.report(None, "open_turn", &error);
-                return drop(head.send(Err(error.into())));
+                if let TurnError::Store(error) = &error {
+                    self.report(None, "open_turn", error);
+                }
+                return drop(head.send(Err(error)));
             }
         };
         let relayed = match relayed {
@@ -200,18 +205,17 @@ impl Run {
         write: Write,
         laid: &Laid,
         Noted { trace, topic, answered }: Noted,
-    ) -> Result<Option<(Which, Kept)>, StoreError> {
+    ) -> Result<Option<(Which, Kept)>, TurnError> {
         let notes = Map::new();
-        let store = &self.memory.parts.store;
         match write {
             Write::Nothing => Ok(None),
             Write::Open(open, _lock) => {
                 let which = Which { id: open.id, session: open.session, attempt: 0, notes, trace, topic, answered };
-                Ok(Some((which, store.open_turn(&self.scope, *open).await?.kept)))
+                Ok(Some((which, self.open_turn(*open).await?)))
             }
             Write::Revise(revise, _lock) => {
                 let (id, session) = (revise.id, revise.session);
-                let attempt = store.revise_turn(&self.scope, revise).await?.attempt;
+                let attempt = self.revise_turn(revise).await?;
                 // The tool rounds of this try go with what was laid out for it, not for the last one.
                 let notes = laid.noted();
                 Ok(Some((Which { id, session, attempt, notes, trace, topic, answered }, Kept::OnDisk)))
@@ -219,7 +223,7 @@ impl Run {
             Write::Continue(so_far, _lock) => {
                 let (id, session, attempt) = (so_far.id, so_far.session, so_far.attempt);
                 let which = Which { id, session, attempt, notes, trace, topic, answered };
-                Ok(Some((which, store.close_turn(&self.scope, so_far).await?)))
+                Ok(Some((which, self.close_turn(so_far).await?)))
             }
         }
     }
@@ -342,7 +346,7 @@ impl Run {
         let closed: ClosedTurn = ending(which, said, outcome, self.memory.parts.upstream.name(), now);
         let failed = closed.status == TurnStatus::Failed;
         self.settle(which, &closed);
-        let kept = self.memory.parts.store.close_turn(&self.scope, closed).await;
+        let kept = self.close_turn(closed).await;
         let meters = self.memory.meters();
         if failed {
             meters.turns_failed.one();
@@ -350,8 +354,6 @@ impl Run {
         match kept {
             Ok(Kept::OnDisk) => {
                 meters.turns_stored.one();
-                self.memory.recall.take_in(&self.scope);
-                self.memory.follow_topics(&self.scope);
                 true
             }
             Ok(Kept::Waiting) => {

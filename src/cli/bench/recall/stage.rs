@@ -17,7 +17,7 @@ use super::chats::Said;
 use crate::clock::{Clock, SystemClock};
 use crate::episode::{EpisodeSettings, Window};
 use crate::id::{MessageId, RandomIds, SessionId};
-use crate::memory::{Memory, MemorySettings, Parts};
+use crate::memory::{EndHooks, Memory, MemorySettings, Parts};
 use crate::message::Message;
 use crate::meter::Meters;
 use crate::model::ChatModel;
@@ -203,6 +203,7 @@ pub(in crate::cli::bench) fn parts(store: Arc<dyn Store>, clock: Arc<dyn Clock>,
         weights: WeightTable::shipped(),
         templates: Templates::default(),
         meters: Arc::new(Meters::default()),
+        ending: EndHooks::default(),
     }
 }
 

@@ -11,7 +11,7 @@ use super::super::session::execute;
 use super::super::sql::{Connection, OptionalExtension, Row, params};
 use super::row::{Family, act, all, bytes};
 use super::settle::{Because, settle};
-use crate::fact::{Change, Maker, Statement};
+use crate::fact::{Act, Change, Maker, Statement};
 use crate::id::{FactId, MessageId, SessionId, TurnId};
 use crate::scope::Scope;
 use crate::store::{Cause, FACTS_MAX, Learned, Noted, StoreError, Understood};
@@ -126,11 +126,14 @@ fn replace(db: &Connection, one: &Understood, shown: bool) -> Result<(BTreeSet<F
 /// Whether a user may have a fact about this: what is known already may always be said again or ended.
 fn has_room(db: &Connection, scope: &Scope, said: &Statement) -> Result<bool, StoreError> {
     let (tenant, user) = (scope.tenant().as_str(), scope.user().as_str());
-    let sql =
-        "SELECT EXISTS (SELECT 1 FROM fact_statement WHERE tenant = ?1 AND user = ?2 AND category = ?3 AND name = ?4)
+    let sql = "SELECT EXISTS (SELECT 1 FROM fact_statement
+                       WHERE tenant = ?1 AND user = ?2 AND category = ?3 AND name = ?4 AND path = ?6)
                OR (SELECT count(*) FROM fact WHERE tenant = ?1 AND user = ?2
                    AND status IN ('active', 'provisional', 'quarantined')) < ?5";
-    let values = params![tenant, user, said.key.category.as_str(), said.key.name, FACTS_MAX as i64];
+    if said.act == Act::End {
+        return Ok(true);
+    }
+    let values = params![tenant, user, said.key.category.as_str(), said.key.name, FACTS_MAX as i64, said.key.path()];
     let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
     statement.query_row(values, |row| row.get(0)).map_err(|error| meaning(&error))
 }

@@ -38,7 +38,7 @@ impl Facts for Backend {
         let (clock, time) = (Arc::clone(&self.clock), Arc::new(OnceLock::new()));
         let learned = self.write_groups(
             understood,
-            |one| &one.scope,
+            |one| Whose::from(&one.scope),
             move |db, understood| learn::learn(db, understood, *time.get_or_init(|| clock.now())),
         );
         Box::pin(async move { Ok(learned.await?.into_iter().fold(Learned::default(), Learned::and)) })
@@ -121,6 +121,6 @@ impl Facts for Backend {
     }
 
     fn fact_counts(&self, scope: &Scope) -> StoreFuture<'_, FactCounts> {
-        self.read(scope, move |db, scope| read::counts(db, scope))
+        self.read(scope, read::counts)
     }
 }

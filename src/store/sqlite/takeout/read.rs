@@ -44,10 +44,10 @@ pub(super) fn sessions(
     let read = |row: &Row<'_>| {
         let (_, found) = session::read(row)?;
         let Session { id, kind, metadata, ttl, created_at, updated_at, last_accessed, .. } = found;
-        let history = place::read_mode(row.get_ref(9)?.as_str()?);
-        let next_number = row.get(10)?;
+        let history = place::read_mode(row.get_ref(10)?.as_str()?);
+        let next_number = row.get(11)?;
         // What a tenant gives to all of its conversations stays with the tenant.
-        let ttl = ttl.filter(|_| !row.get::<_, bool>(11).unwrap_or_default());
+        let ttl = ttl.filter(|_| !row.get::<_, bool>(12).unwrap_or_default());
         Ok(SessionRecord { id, kind, created_at, updated_at, last_accessed, ttl, history, next_number, metadata })
     };
     let (tenant, user) = (scope.tenant().as_str(), scope.user().as_str());

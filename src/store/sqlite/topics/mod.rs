@@ -80,7 +80,7 @@ impl Topics for Backend {
     }
 
     fn place_turns(&self, turns: Vec<PlacedTurn>) -> StoreFuture<'_, ()> {
-        let placed = self.write_groups(turns, |turn| &turn.scope, keep::place);
+        let placed = self.write_groups(turns, |turn| Whose::from(&turn.scope), keep::place);
         Box::pin(async move { placed.await.map(drop) })
     }
 
