@@ -1,7 +1,7 @@
 //! A house to knock at: the real router over a temporary data file, with a model that says what it is
 //! told, a clock that moves when told and ids that count.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::Router;
@@ -20,7 +20,7 @@ use recalld::model::ChatModel;
 use recalld::model::relay::{InProcess, Upstream};
 use recalld::model::scripted::Scripted;
 use recalld::model::summarise::{Extractive, Summariser};
-use recalld::session::Templates;
+use recalld::session::{HookFuture, SessionEnd, SessionEndHook, Templates};
 use recalld::store::{Sqlite, Store, Waiting};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -33,6 +33,23 @@ pub(crate) const SESSION: &str = "550e8400-e29b-41d4-a716-446655440000";
 /// And another one.
 pub(crate) const OTHER_SESSION: &str = "11111111-2222-4333-8444-555555555555";
 
+/// Ends of sessions that were told.
+#[derive(Default)]
+pub(crate) struct Ends(Mutex<Vec<SessionEnd>>);
+
+impl Ends {
+    pub(crate) fn told(&self) -> Vec<SessionEnd> {
+        self.0.lock().expect("a lock").clone()
+    }
+}
+
+impl SessionEndHook for Ends {
+    fn session_ended(&self, end: Arc<SessionEnd>) -> HookFuture {
+        self.0.lock().expect("a lock").push((*end).clone());
+        Box::pin(std::future::ready(()))
+    }
+}
+
 /// What a house is built from; what is not said is as usual.
 pub(crate) struct Plan {
     settings: Settings,
@@ -41,6 +58,7 @@ pub(crate) struct Plan {
     ids: Arc<dyn Ids>,
     summariser: Arc<dyn Summariser>,
     ending: EndHooks,
+    ends: Arc<Ends>,
 }
 
 impl Plan {
@@ -85,6 +103,7 @@ impl Plan {
             ids: self.ids,
             summariser: self.summariser,
             ending: self.ending,
+            ends: self.ends,
             settings: self.settings,
         };
         House::on(ground, scripted, Arc::new(ManualClock::at(start)))
@@ -100,6 +119,7 @@ struct Ground {
     ids: Arc<dyn Ids>,
     summariser: Arc<dyn Summariser>,
     ending: EndHooks,
+    ends: Arc<Ends>,
 }
 
 /// The running house.
@@ -116,18 +136,25 @@ pub(crate) struct House {
 
 impl House {
     pub(crate) fn plan() -> Plan {
+        let ends = Arc::new(Ends::default());
         Plan {
             settings: Settings::default(),
             model: None,
             upstream: None,
             ids: Arc::new(CountedIds::default()),
             summariser: Arc::new(Extractive),
-            ending: EndHooks::default(),
+            ending: EndHooks { hook: Some(Arc::clone(&ends) as _), ..EndHooks::default() },
+            ends,
         }
     }
 
     pub(crate) fn open() -> Self {
         Self::plan().open()
+    }
+
+    /// Whoever is told of ends, unless the plan named somebody else.
+    pub(crate) fn ends(&self) -> Arc<Ends> {
+        Arc::clone(&self.ground.ends)
     }
 
     fn on(ground: Ground, model: Arc<Scripted>, clock: Arc<ManualClock>) -> Self {

@@ -2,16 +2,14 @@
 //!
 //! The first five are the testing scenarios of the document that asked for such sessions.
 
-use std::pin::Pin;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::SignedDuration;
 use recalld::config::Settings;
 use recalld::live::AGE_MAX;
-use recalld::memory::{PassagesFuture, SessionEnded, TenantKnowledge, TenantPassage};
 use recalld::scope::Tenant;
-use recalld::session::{EndReason, SessionEnd};
+use recalld::session::EndReason;
 use recalld::worker::Worker;
 use serde_json::{Value, json};
 
@@ -22,29 +20,6 @@ use crate::upstream::{Recording, Reply, recording};
 /// Asks in a visitor's session.
 pub(crate) async fn visit(house: &House, key: &str, texts: &[&str]) -> Answer {
     house.post(&format!("/v1/{key}/chat/completions")).json(body(talk(texts))).await
-}
-
-/// Whoever is told of ends.
-#[derive(Default)]
-pub(crate) struct Ends(Mutex<Vec<SessionEnd>>);
-
-impl Ends {
-    pub(crate) fn of(house: &House) -> Arc<Self> {
-        let ends = Arc::new(Self::default());
-        house.memory.live().on_end(Arc::clone(&ends) as _);
-        ends
-    }
-
-    pub(crate) fn told(&self) -> Vec<SessionEnd> {
-        self.0.lock().expect("a lock").clone()
-    }
-}
-
-impl SessionEnded for Ends {
-    fn on_session_end<'a>(&'a self, end: &'a SessionEnd) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
-        self.0.lock().expect("a lock").push(end.clone());
-        Box::pin(std::future::ready(()))
-    }
 }
 
 fn with(set: impl FnOnce(&mut Settings)) -> (House, Arc<Recording>) {
@@ -130,7 +105,7 @@ async fn scenario_2_memory_overflow() {
 #[tokio::test]
 async fn scenario_3_expiration() {
     let (house, upstream) = open();
-    let ends = Ends::of(&house);
+    let ends = house.ends();
     visit(&house, "acme:session1", &["I need help with order #12345"]).await.expect(200);
     house.clock.advance(hours(23));
     assert_eq!(house.memory.sweep_live().await, Ok(0));
@@ -172,21 +147,19 @@ async fn scenario_4_file_upload_is_blocked() {
     house.post(path).json(body(parts(picture))).await.expect(200);
 }
 
-/// What every tenant was given to know.
-struct Brochure(Vec<&'static str>);
-
-impl TenantKnowledge for Brochure {
-    fn passages<'a>(&'a self, tenant: &'a Tenant, _: &'a str) -> PassagesFuture<'a> {
-        let passage = |text: &&str| TenantPassage { source: "brochure".into(), text: format!("{tenant}: {text}") };
-        Box::pin(std::future::ready(self.0.iter().map(passage).collect()))
-    }
+/// Gives a tenant something to know.
+async fn teach(house: &House, tenant: &str, title: &str, text: &str) {
+    let note = json!({ "title": title, "text": text });
+    house.post("/api/v1/knowledge").header("x-tenant-id", tenant).json(note).await.expect(201);
 }
 
 /// A9, scenario 5: sessions of one tenant are apart from each other, and all see what the tenant knows.
 #[tokio::test]
 async fn scenario_5_concurrent_sessions() {
     let (house, upstream) = open();
-    house.memory.live().set_knowledge(Arc::new(Brochure(vec!["We are open from nine to five."])));
+    for tenant in ["acme", "globex"] {
+        teach(&house, tenant, "Hours", &format!("Our business hours at {tenant}: we are open from nine to five.")).await;
+    }
     let names: Vec<String> = (0..20).map(|n| format!("acme:session{n}")).collect();
     let secrets: Vec<String> = (0..20).map(|n| format!("My secret word is canary{n}.")).collect();
     futures_util::future::join_all(
@@ -196,12 +169,12 @@ async fn scenario_5_concurrent_sessions() {
     for (n, name) in names.iter().enumerate() {
         visit(&house, name, &["What are your business hours?"]).await.expect(200);
         let asked = upstream.last_text();
-        assert!(asked.contains("acme: We are open from nine to five."), "{asked}");
+        assert!(asked.contains("hours at acme: we are open from nine to five."), "{asked}");
         let others = (0..20).filter(|other| asked.contains(&format!("canary{other}.")));
         assert_eq!(others.collect::<Vec<_>>(), [n]);
     }
     visit(&house, "globex:session1", &["What are your business hours?"]).await.expect(200);
-    assert!(upstream.last_text().contains("globex: We are open") && !upstream.last_text().contains("canary"));
+    assert!(upstream.last_text().contains("hours at globex: we are open") && !upstream.last_text().contains("canary"));
 }
 
 // --- Nothing is left ------------------------------------------------------------------------------
@@ -319,7 +292,7 @@ async fn at_the_most_messages_the_oldest_go() {
 #[tokio::test]
 async fn no_session_is_older_than_seven_days() {
     let (house, upstream) = open();
-    let ends = Ends::of(&house);
+    let ends = house.ends();
     for _ in 0..AGE_MAX.as_secs() / 3600 / 12 {
         visit(&house, "acme:v", &["Still here"]).await.expect(200);
         house.clock.advance(hours(12));
@@ -351,7 +324,7 @@ async fn old_hours_become_the_sessions_summary() {
 #[tokio::test]
 async fn the_sweeper_needs_no_traffic() {
     let (house, _) = open();
-    let ends = Ends::of(&house);
+    let ends = house.ends();
     let worker = Worker::start(house.memory.clone(), Arc::clone(&house.watch), Duration::from_secs(3600));
     visit(&house, "acme:v", &["Hi"]).await.expect(200);
     house.clock.leap(hours(1_000));
@@ -366,7 +339,7 @@ async fn the_sweeper_needs_no_traffic() {
 #[tokio::test]
 async fn a_server_that_stops_ends_its_sessions() {
     let (house, _) = open();
-    let ends = Ends::of(&house);
+    let ends = house.ends();
     visit(&house, "acme:a", &["Hi"]).await.expect(200);
     visit(&house, "acme:b", &["Hi"]).await.expect(200);
     house.memory.close(Duration::from_secs(1)).await.expect("a store that closes");
@@ -481,13 +454,15 @@ async fn a_tenant_never_pushes_a_session_out() {
         visit(&house, "acme:v", &[&format!("My order {n} went to Porto on 3 March 2026.")]).await.expect(200);
         house.memory.live_told().await;
     }
-    visit(&house, "acme:v", &["Where did they go?"]).await.expect(200);
+    visit(&house, "acme:v", &["Where did my orders go?"]).await.expect(200);
     let told =
         |text: String| text.split("## Summaries").nth(1).expect("summaries").split("\\n\\n").next().map(str::to_owned);
     let alone = told(upstream.last_text());
-    house.memory.live().set_knowledge(Arc::new(Brochure(vec!["A long passage about chairs and tables."; 500])));
-    visit(&house, "acme:v", &["Where did they go?"]).await.expect(200);
+    for n in 0..30 {
+        teach(&house, "acme", &format!("Orders {n}"), "Where did my orders go? Orders go out from the warehouse.").await;
+    }
+    visit(&house, "acme:v", &["Where did my orders go?"]).await.expect(200);
     let beside = upstream.last_text();
-    assert!(beside.contains("chairs and tables"), "{beside}");
+    assert!(beside.contains("from the warehouse"), "{beside}");
     assert_eq!(told(beside).map(|text| text.len()), alone.map(|text| text.len()));
 }

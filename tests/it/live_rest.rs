@@ -4,7 +4,7 @@ use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use crate::house::{House, field};
-use crate::live::{Ends, seen, visit};
+use crate::live::{seen, visit};
 use crate::openai::open;
 
 async fn list(house: &House, path: &str, noun: &str) -> Vec<Value> {
@@ -54,7 +54,7 @@ async fn turns_and_messages_can_be_added() {
 #[tokio::test]
 async fn a_ttl_of_ones_own() {
     let (house, _) = open();
-    let ends = Ends::of(&house);
+    let ends = house.ends();
     let body = json!({"model": "m", "messages": [{"role": "user", "content": "Hi"}], "memory": {"ttl": "1h"}});
     house.post("/v1/acme:a/chat/completions").json(body).await.expect(200);
     visit(&house, "acme:b", &["Hi"]).await.expect(200);
@@ -72,7 +72,7 @@ async fn a_ttl_of_ones_own() {
 #[tokio::test]
 async fn ended_and_removed() {
     let (house, _) = open();
-    let ends = Ends::of(&house);
+    let ends = house.ends();
     visit(&house, "acme:a", &["Hi"]).await.expect(200);
     visit(&house, "acme:b", &["Hi"]).await.expect(200);
     let end = house.post("/api/v1/sessions/acme:a/end").json(json!({})).await.expect(200);
@@ -89,7 +89,7 @@ async fn ended_and_removed() {
 #[tokio::test]
 async fn a_session_moves_to_another_channel() {
     let (house, upstream) = open();
-    let ends = Ends::of(&house);
+    let ends = house.ends();
     visit(&house, "acme:web_1", &["My dog is Rex."]).await.expect(200);
     let began = seen(&house, "acme:web_1").await["created_at"].clone();
     visit(&house, "acme:taken", &["Hi"]).await.expect(200);
@@ -220,7 +220,7 @@ async fn a_session_begins_with_a_template() {
 #[tokio::test]
 async fn an_erased_tenant_has_no_visitors() {
     let (house, _) = open();
-    let ends = Ends::of(&house);
+    let ends = house.ends();
     house.post("/api/v1/tenants").json(json!({"name": "acme"})).await.expect(201);
     visit(&house, "acme:v", &["Hi"]).await.expect(200);
     visit(&house, "globex:v", &["Hi"]).await.expect(200);

@@ -180,7 +180,7 @@ fn memory(sessions_max: usize) -> anyhow::Result<(Memory, Arc<ManualClock>)> {
         weights: WeightTable::shipped(),
         templates: Templates::default(),
         meters: Arc::new(Meters::default()),
-        ending: crate::memory::Ending::default(),
+        ending: crate::memory::EndHooks::default(),
     };
     let live = LiveSettings { sessions_max, ..LiveSettings::default() };
     Ok((Memory::new(parts, MemorySettings { live, ..MemorySettings::default() }), clock))
