@@ -132,6 +132,8 @@ pub struct MemorySettings {
     pub auth_cache_max: Duration,
     /// Where the end of a session is told.
     pub webhook: HookSettings,
+    /// Whether what is said in chats becomes what their tenant knows, where the key may add to that.
+    pub tenant_learns: bool,
     /// How live sessions behave.
     pub live: LiveSettings,
     /// What live sessions may begin with, by name.
@@ -202,6 +204,7 @@ impl Default for MemorySettings {
             knowledge: KnowledgeSettings::default(),
             auth_cache_max: Duration::from_secs(15 * 60),
             webhook: HookSettings::default(),
+            tenant_learns: false,
             live: LiveSettings::default(),
             session_presets: BTreeMap::new(),
             live_bytes_max: LIVE_BYTES_MAX,

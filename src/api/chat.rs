@@ -20,7 +20,9 @@ use super::identity::{SESSION_HEADER, session_header};
 use super::rest::came_by;
 use super::view::{ChosenView, CitationView, ReminderView, millis};
 use crate::id::{SessionId, TurnId};
+use crate::mode::Mode;
 use crate::session::SessionSeed;
+use crate::tenant::Right;
 use crate::turn::{Answer, RunningTurn, Shown, TurnError, TurnEvent, TurnRequest};
 
 /// A question.
@@ -112,6 +114,10 @@ pub(super) async fn chat(State(app): State<App>, visitor: Visitor, body: Body) -
         stream: asked.stream,
     };
     let running = app.memory.take_turn(&scope, request).map_err(|error| in_session(error.into()))?;
+    let mode = app.memory.of(scope.tenant()).settings().mode;
+    if visitor.access.rights.has(Right::Files) && matches!(mode, Mode::Active | Mode::Passive) {
+        app.memory.learn_for_tenant(&scope.shared(), &asked.query);
+    }
     if asked.stream { streamed(asked.query, running).await } else { whole(asked.query, running).await }
 }
 

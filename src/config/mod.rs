@@ -130,6 +130,7 @@ pub struct Settings {
     pub turns_max: u64,
     pub storage_bytes_max: u64,
 
+    pub tenant_learns: bool,
     pub document_bytes_max: usize,
     pub knowledge_parser: PathBuf,
 
@@ -289,6 +290,7 @@ impl Default for Settings {
             sessions_max: memory.limits.sessions_max,
             turns_max: memory.limits.turns_max,
             storage_bytes_max: memory.limits.storage_bytes_max,
+            tenant_learns: memory.tenant_learns,
             document_bytes_max: memory.knowledge.bytes_max,
             knowledge_parser: PathBuf::new(),
             query_chars_max: memory.query_chars_max,
@@ -392,6 +394,7 @@ impl Settings {
             auth_cache_max: self.auth_cache_max.duration(),
             // `check` has seen that it can be read.
             webhook: self.webhook().unwrap_or_default(),
+            tenant_learns: self.tenant_learns,
             live: self.live(),
             // Tenants have their own.
             session_presets: std::collections::BTreeMap::new(),

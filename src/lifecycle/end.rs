@@ -24,8 +24,8 @@ impl Memory {
         }
         self.parts.meters.sessions_ended.one();
         let (tenant, reason, messages) = (end.tenant.as_str(), end.reason.as_str(), end.message_count);
-        info!(tenant.id = %tenant, session.id = %end.session, reason, messages,
-              "Session `{}` of tenant `{tenant}` ended ({reason}) after {messages} messages", end.session);
+        info!(tenant.id = %tenant, session.id = %loggable(&end), reason, messages,
+              "A session of tenant `{tenant}` ended ({reason}) after {messages} messages");
         if let Some(hook) = &self.parts.ending.hook {
             call(Arc::clone(hook), Arc::new(end)).await;
         }
@@ -51,9 +51,14 @@ impl Memory {
     }
 }
 
+/// A visitor's session may be called by a telephone number: such a name is not for the log.
+fn loggable(end: &SessionEnd) -> &str {
+    if end.user.is_some() { &end.session } else { "a visitor's" }
+}
+
 /// Calls a hook in a task of its own, so that neither its panic nor its patience is ours.
 async fn call(hook: Arc<dyn SessionEndHook>, end: Arc<SessionEnd>) {
-    let session = end.session.clone();
+    let session = loggable(&end).to_owned();
     let called = tokio::spawn(async move { hook.session_ended(end).await });
     match tokio::time::timeout(HOOK_PATIENCE, called).await {
         Ok(Ok(())) => {}

@@ -6,6 +6,7 @@
 mod deliver;
 mod end;
 mod leap;
+mod visits;
 
 pub use deliver::Delivered;
 pub use leap::{ClockWatch, Verdict};

@@ -1,10 +1,8 @@
 //! The desk of live sessions: who is here for a while, and who is told when they have gone.
 //!
 //! Reading order: [`LiveDesk`], letting a visitor in and making room for what they say, then `tell` (what is old is
-//! told in brief, beside the requests), `ends` (sessions that are over, each told once) and `tally` (how many, how
-//! long, which way).
+//! told in brief, beside the requests) and `tally` (how many, how long, which way). Their end is `lifecycle`'s.
 
-mod ends;
 mod tally;
 mod tell;
 
@@ -18,7 +16,7 @@ use crate::clock::{Clock, Reading};
 use crate::live::{LiveKey, LiveSettings, leaves};
 use crate::message::Message;
 use crate::model::summarise::Extractive;
-use crate::session::{PRESET, SessionSeed, TurnDraft};
+use crate::session::{EndReason, PRESET, SessionEnd, SessionSeed, TurnDraft};
 use crate::store::live::{Changed, Done, InMemory, Live, LiveChange, LiveError, LiveRules, Look, Seen};
 
 /// Bytes of all live sessions together, unless the settings say otherwise.
@@ -26,6 +24,8 @@ pub const LIVE_BYTES_MAX: usize = 1_000_000_000;
 
 /// What a turn takes beside its words, rounded up.
 const TURN_BYTES: usize = 1_024;
+/// Ends that wait to be told while the disk is full.
+const UNTOLD_MAX: usize = 1_000;
 /// How often room is made before what is said counts as too large.
 const SQUEEZES_MAX: usize = 16;
 
@@ -33,6 +33,8 @@ const SQUEEZES_MAX: usize = 16;
 pub struct LiveDesk {
     pub(crate) store: Arc<dyn Live>,
     clock: Arc<dyn Clock>,
+    /// Ends that could not be told yet.
+    untold: Mutex<Vec<SessionEnd>>,
     /// Sessions of which something is being told in brief.
     telling: Mutex<HashSet<LiveKey>>,
     tallies: Mutex<Tallies>,
@@ -40,7 +42,13 @@ pub struct LiveDesk {
 
 impl LiveDesk {
     pub(super) fn new(clock: Arc<dyn Clock>, bytes_max: usize) -> Self {
-        Self { store: Arc::new(InMemory::new(bytes_max)), clock, telling: Mutex::default(), tallies: Mutex::default() }
+        Self {
+            store: Arc::new(InMemory::new(bytes_max)),
+            clock,
+            untold: Mutex::default(),
+            telling: Mutex::default(),
+            tallies: Mutex::default(),
+        }
     }
 
     /// Both clocks; no two looks show the same time of day.
@@ -65,6 +73,24 @@ impl LiveDesk {
     /// Counts a session that came from another channel.
     pub(crate) fn came_over(&self, seen: &Seen) {
         self.tallied().transferred(seen);
+    }
+
+    /// Counts a session that ended.
+    pub(crate) fn ended(&self, seen: &Seen, reason: EndReason) {
+        self.tallied().ended(seen, reason);
+    }
+
+    /// Keeps an end that could not be told, while there is room.
+    pub(crate) fn keep_untold(&self, end: SessionEnd) {
+        let mut untold = self.untold.lock().unwrap_or_else(PoisonError::into_inner);
+        if untold.len() < UNTOLD_MAX {
+            untold.push(end);
+        }
+    }
+
+    /// The ends that could not be told, to be told again.
+    pub(crate) fn take_untold(&self) -> Vec<SessionEnd> {
+        std::mem::take(&mut self.untold.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Looks a session up.

@@ -246,6 +246,7 @@ impl TenantDesk {
             answer_chars_max: own.answer_chars_max.unwrap_or(server.answer_chars_max),
             limits: own.limits(server.limits),
             webhook: own.webhook(&server.webhook),
+            tenant_learns: own.tenant_learns.unwrap_or(server.tenant_learns),
             live: live_settings(own, server.live),
             session_presets: own.session_templates.clone(),
             ..server.clone()

@@ -2,13 +2,15 @@
 
 use bytes::Bytes;
 use tracing::warn;
+use xxhash_rust::xxh3::xxh3_64;
 
 use crate::id::DocumentId;
 use crate::knowledge::{Cut, Document, Kind, Passage, clean_name, note, one_line};
+use crate::language::Tongue;
 use crate::memory::{Memory, ReadError};
 use crate::recall::{FoundPassage, RecallError};
 use crate::scope::TenantScope;
-use crate::session::{TextError, check_text};
+use crate::session::{Saying, TextError, check_text, read_intent};
 use crate::store::{NewDocument, Page, PageRequest, StoreError};
 use crate::tenant::OverLimit;
 
@@ -123,6 +125,30 @@ impl Memory {
                 warn!(tenant.id = %tenant.tenant(), error = %reason, "A file of a chat message is not known: {reason}");
             }
         });
+    }
+
+    /// Makes what was said what the tenant knows, where the tenant learns; nobody waits for it. Questions and wishes teach nothing.
+    pub fn learn_for_tenant(&self, tenant: &TenantScope, said: &str) {
+        let own = self.of(tenant.tenant());
+        if !own.settings.tenant_learns || !teaches(said) || said.chars().count() > NOTE_CHARS_MAX {
+            return;
+        }
+        let (memory, tenant, said) = (self.clone(), tenant.clone(), said.to_owned());
+        tokio::spawn(async move {
+            let _place = memory.running.acquire().await;
+            if let Err(error) = memory.note_said(&tenant, said).await {
+                warn!(tenant.id = %tenant.tenant(), error = %error, "What was said is not known to the tenant: {error}");
+            }
+        });
+    }
+
+    async fn note_said(&self, tenant: &TenantScope, said: String) -> Result<(), KnowledgeError> {
+        self.tenants.admit_bytes(tenant.tenant(), said.len() as u64).await?;
+        // The same words again are the same note.
+        let name = format!("said in a chat ({:016x})", xxh3_64(said.as_bytes()));
+        let (passages, title) = (note(&said), "Said in a chat".to_owned());
+        let document = self.document_of(name, title, Kind::Note, said.into_bytes(), passages).await;
+        self.keep_documents(tenant, vec![document]).await.map(drop)
     }
 
     async fn take_in(&self, tenant: &TenantScope, uploads: Vec<Upload>) -> Result<Vec<Document>, KnowledgeError> {
@@ -266,4 +292,10 @@ impl Memory {
             .map_err(|reason| KnowledgeError::Text { field: "query", reason })?;
         Ok(self.recall.search_knowledge(tenant, question, limit).await?)
     }
+}
+
+/// Whether words tell something, rather than ask or demand it.
+fn teaches(said: &str) -> bool {
+    let saying = Saying { text: said, tongue: Tongue::English, has_history: false, answers: None };
+    matches!(read_intent(&saying).name, "statement" | "correction")
 }

@@ -65,6 +65,8 @@ pub struct TenantSettings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub webhook_private_addresses: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub tenant_learns: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub enable_session_memory: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_ttl_hours: Option<u64>,
@@ -82,7 +84,7 @@ pub struct TenantSettings {
 }
 
 /// Every name there is; a test keeps it in step.
-const NAMES: [&str; 27] = [
+const NAMES: [&str; 28] = [
     "ttl",
     "mode",
     "model",
@@ -103,6 +105,7 @@ const NAMES: [&str; 27] = [
     "session_end_webhook",
     "session_end_secret",
     "webhook_private_addresses",
+    "tenant_learns",
     "enable_session_memory",
     "session_ttl_hours",
     "session_max_messages",

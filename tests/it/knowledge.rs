@@ -403,3 +403,21 @@ fn the_command_line_adds_searches_and_removes() {
     assert_eq!(run(&["remove", id]).0, Some(0));
     assert_eq!(run(&["list"]).1["documents"], json!([]));
 }
+
+/// A2: what is stated in a plain tenant's chats is known to the tenant only where it learns, and the key may add to that.
+#[tokio::test]
+async fn a_tenant_learns_where_it_is_told_to() {
+    for learns in [false, true] {
+        let house = House::plan().setting(|settings| settings.tenant_learns = learns).open();
+        for said in ["The spare key of the boathouse hangs behind the green door.", "Where does the spare key hang?"] {
+            house.post("/chat").json(json!({ "query": said })).await.expect(200);
+        }
+        // What runs in the background is done before the house is closed.
+        let house = house.reopen().await;
+        assert_eq!(list(&house).await.len(), usize::from(learns));
+        if learns {
+            let passage = best(&house, "Where does the spare key of the boathouse hang?").await;
+            assert_eq!(passage["document_title"], "Said in a chat");
+        }
+    }
+}

@@ -158,7 +158,8 @@ async fn teach(house: &House, tenant: &str, title: &str, text: &str) {
 async fn scenario_5_concurrent_sessions() {
     let (house, upstream) = open();
     for tenant in ["acme", "globex"] {
-        teach(&house, tenant, "Hours", &format!("Our business hours at {tenant}: we are open from nine to five.")).await;
+        teach(&house, tenant, "Hours", &format!("Our business hours at {tenant}: we are open from nine to five."))
+            .await;
     }
     let names: Vec<String> = (0..20).map(|n| format!("acme:session{n}")).collect();
     let secrets: Vec<String> = (0..20).map(|n| format!("My secret word is canary{n}.")).collect();
@@ -459,7 +460,8 @@ async fn a_tenant_never_pushes_a_session_out() {
         |text: String| text.split("## Summaries").nth(1).expect("summaries").split("\\n\\n").next().map(str::to_owned);
     let alone = told(upstream.last_text());
     for n in 0..30 {
-        teach(&house, "acme", &format!("Orders {n}"), "Where did my orders go? Orders go out from the warehouse.").await;
+        teach(&house, "acme", &format!("Orders {n}"), "Where did my orders go? Orders go out from the warehouse.")
+            .await;
     }
     visit(&house, "acme:v", &["Where did my orders go?"]).await.expect(200);
     let beside = upstream.last_text();

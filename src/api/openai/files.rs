@@ -18,6 +18,20 @@ pub(super) fn files_in(body: &Map<String, Value>) -> Vec<Upload> {
     parts.into_iter().flatten().filter_map(file).take(FILES_MAX).collect()
 }
 
+/// The words of the last message, if a person said it.
+pub(super) fn last_said(body: &Map<String, Value>) -> Option<String> {
+    let last = body.get("messages")?.as_array()?.last()?;
+    let text = match (last.get("role")?.as_str()?, last.get("content")?) {
+        ("user", Value::String(text)) => text.clone(),
+        ("user", Value::Array(parts)) => {
+            let texts = parts.iter().filter_map(|part| part.get("text")?.as_str());
+            texts.collect::<Vec<_>>().join("\n")
+        }
+        _ => return None,
+    };
+    Some(text)
+}
+
 /// A part with a file's bytes in it. One that is only named lies elsewhere; pictures and sound are for the model alone.
 fn file(part: &Value) -> Option<Upload> {
     let file = part.get("file").filter(|_| part["type"] == "file")?;

@@ -80,7 +80,10 @@ impl App {
         }
         let shared = asked.scope.shared();
         let turn = self.memory.proxy(&asked.scope, asked.request).await?;
-        // Nobody waits for files to be read.
+        // Nobody waits for files to be read, or for the tenant to learn.
+        if let Some(said) = &asked.said {
+            self.memory.learn_for_tenant(&shared, said);
+        }
         asked.files.into_iter().for_each(|file| self.memory.add_in_background(&shared, file));
         Ok(answer(turn))
     }

@@ -5,7 +5,7 @@ use axum::http::{HeaderMap, Method};
 use serde_json::{Map, Value};
 
 use super::bearer;
-use super::files::files_in;
+use super::files::{files_in, last_said};
 use super::route::Route;
 use crate::api::App;
 use crate::api::access::Visitor;
@@ -39,6 +39,8 @@ pub(super) struct Asked {
     pub(super) as_it_came: bool,
     /// Files that become what the tenant knows.
     pub(super) files: Vec<Upload>,
+    /// What was said, where the tenant may learn from it.
+    pub(super) said: Option<String>,
 }
 
 impl App {
@@ -68,6 +70,8 @@ impl App {
         let may_upload =
             visitor.access.rights.has(Right::Files) && route.scope.ephemeral.is_none() && mode != Mode::Off;
         let files = if may_upload { files_in(&body) } else { Vec::new() };
+        let records = matches!(mode, Mode::Active | Mode::Passive);
+        let said = if may_upload && records { last_said(&body) } else { None };
         let passed = Passed {
             method: Method::POST,
             path: route.path.clone(),
@@ -94,7 +98,7 @@ impl App {
             passed,
         };
         let as_it_came = request.is_plain() && !renamed;
-        Ok(Asked { scope: caller.scope, request, task, as_it_came, files })
+        Ok(Asked { scope: caller.scope, request, task, as_it_came, files, said })
     }
 }
 

@@ -1,9 +1,9 @@
-//! Sessions that are over: taken out once, counted, and told to whoever waits for it.
+//! Sessions of visitors that are over: taken out once, counted, and told to whoever waits for it.
 
 use tracing::warn;
 
-use super::super::Memory;
 use crate::live::LiveKey;
+use crate::memory::Memory;
 use crate::scope::Tenant;
 use crate::session::{EndReason, SessionEnd};
 use crate::store::PageRequest;
@@ -15,8 +15,11 @@ const SWEPT_MAX: usize = 10_000;
 const TAKEN_AT_ONCE: usize = 1_000;
 
 impl Memory {
-    /// Ends sessions whose time is over. Answers how many.
+    /// Ends sessions whose time is over, and tells again what could not be told before. Answers how many ended.
     pub async fn sweep_live(&self) -> Result<usize, LiveError> {
+        for end in self.live.take_untold() {
+            self.tell_end(end).await;
+        }
         let over = self.live.store.sweep(SWEPT_MAX, self.live.now()).await?;
         let ended = over.len();
         self.see_off(over).await;
@@ -36,12 +39,10 @@ impl Memory {
     /// Takes a session out and tells nobody. `None` when there is none.
     pub(crate) async fn take_live(&self, key: &LiveKey) -> Result<Option<Seen>, LiveError> {
         let over = self.live.store.take(key, EndReason::Explicit, self.live.now()).await?;
-        let seen = over.map(|over| over.seen);
-        if let Some(seen) = &seen {
-            self.let_go(key);
-            self.live.tallied().ended(seen, EndReason::Explicit);
+        if let Some(over) = &over {
+            self.let_go(over);
         }
-        Ok(seen)
+        Ok(over.map(|over| over.seen))
     }
 
     /// Takes all sessions of a tenant out and tells nobody.
@@ -58,7 +59,7 @@ impl Memory {
     }
 
     /// Ends what would be lost with this process.
-    pub(in crate::memory) async fn end_all_live(&self) {
+    pub(crate) async fn end_all_live(&self) {
         if let Ok(over) = self.live.store.drain(self.live.now()).await {
             self.see_off(over).await;
         }
@@ -66,23 +67,35 @@ impl Memory {
 
     /// Sees to it that nothing is left of sessions that ended, and tells whoever waits for that.
     async fn see_off(&self, over: Vec<Over>) {
-        for Over { seen, reason } in over {
-            self.let_go(&seen.key);
-            self.live.tallied().ended(&seen, reason);
-            if !self.of(&seen.key.tenant).tells_ends() {
-                continue;
-            }
-            let end = seen.session.end(&seen.key, reason, seen.last_accessed);
-            if let Err(error) = self.session_ended(end).await {
-                // Nobody else has it any more: it is told to nobody, and that is said.
-                warn!(tenant.id = %seen.key.tenant, error = %error, "The end of a live session could not be kept to be told");
+        if over.is_empty() {
+            return;
+        }
+        // Who wants to know may have changed since the visitors came.
+        if let Err(error) = self.tenants.roll().await {
+            warn!(error = %error, "The tenants' settings could not be read anew: {error}");
+        }
+        for over in over {
+            self.let_go(&over);
+            let Over { seen, reason } = over;
+            if self.of(&seen.key.tenant).tells_ends() {
+                self.tell_end(seen.session.end(&seen.key, reason, seen.last_accessed)).await;
             }
         }
     }
 
     /// Lets go of what belongs to a session and lies elsewhere.
-    fn let_go(&self, key: &LiveKey) {
+    fn let_go(&self, over: &Over) {
+        let key = &over.seen.key;
         self.meters().live_ended.one();
+        self.live.ended(&over.seen, over.reason);
         self.clarifications.drop_open(&key.scope(), key.id());
+    }
+
+    /// Tells of an end; what cannot be told now is told by a later sweep.
+    async fn tell_end(&self, end: SessionEnd) {
+        if let Err(error) = self.session_ended(end.clone()).await {
+            warn!(tenant.id = %end.tenant, error = %error, "The end of a live session cannot be told yet: {error}");
+            self.live.keep_untold(end);
+        }
     }
 }
