@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
+use super::Common;
 use super::failure::Failure;
-use super::{Common, output};
 
 pub(super) fn migrate(common: &Common) -> anyhow::Result<ExitCode> {
     let settings = common.load([])?.settings;
@@ -18,6 +18,7 @@ pub(super) fn migrate(common: &Common) -> anyhow::Result<ExitCode> {
 
 #[cfg(feature = "postgres")]
 fn run(url: &str, json: bool) -> anyhow::Result<()> {
+    use super::output;
     use crate::store::{Postgres, PostgresSettings};
 
     let settings = PostgresSettings::new(url);
