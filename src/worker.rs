@@ -71,7 +71,7 @@ impl Worker {
     }
 
     /// Starts writing what waits in this store.
-    pub fn flush<S: Store>(&mut self, store: Arc<Waiting<S>>) {
+    pub fn flush<S: Store + ?Sized>(&mut self, store: Arc<Waiting<S>>) {
         self.tasks.push(tokio::spawn(until(self.stop.subscribe(), flush(store))));
     }
 
@@ -261,7 +261,7 @@ async fn see_through(memory: &Memory, claim: &Claim, mut stopped: watch::Receive
     }
 }
 
-async fn flush<S: Store>(store: Arc<Waiting<S>>) {
+async fn flush<S: Store + ?Sized>(store: Arc<Waiting<S>>) {
     let mut tick = interval(FLUSH_EVERY);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {

@@ -65,7 +65,8 @@ fn show(common: &Common, origin: bool) -> anyhow::Result<()> {
 fn masked(settings: Settings) -> Settings {
     let mask = |secret: &str| if secret.is_empty() { "" } else { MASK }.to_owned();
     let (api_key, session_end_secret) = (mask(&settings.api_key), mask(&settings.session_end_secret));
-    Settings { api_key, session_end_secret, ..settings }
+    // An address may hold a password.
+    Settings { api_key, session_end_secret, database_url: mask(&settings.database_url), ..settings }
 }
 
 /// In the order of the sample file, one line each.

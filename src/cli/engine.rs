@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 
+use super::database::{self, Opened};
 use super::embedder;
 use super::failure::Advised;
 use super::memory_model;
@@ -22,14 +23,15 @@ use crate::model::openai::{OpenAi, OpenAiSettings};
 use crate::model::{ChatModel, relay};
 use crate::recall::WeightTable;
 use crate::session::Templates;
-use crate::store::{Sqlite, Store, StoreError, Waiting};
+use crate::store::{Sqlite, Store, Waiting};
 
 /// Everything that runs, in one hand.
 pub(super) struct Engine {
     pub(super) memory: Memory,
     pub(super) app: App,
-    pub(super) sqlite: Arc<Sqlite>,
-    pub(super) waiting: Arc<Waiting<Sqlite>>,
+    /// The data file, unless it is a database.
+    pub(super) file: Option<Arc<Sqlite>>,
+    pub(super) waiting: Arc<Waiting<dyn Store>>,
     pub(super) clock: Arc<ClockWatch>,
     pub(super) data: PathBuf,
     pub(super) choice: Choice,
@@ -41,11 +43,10 @@ pub(super) fn variable(name: &str) -> Option<String> {
 }
 
 impl Engine {
-    /// Opens the data file and puts a memory together. A file that another process holds is a
-    /// [`StoreError::InUse`] in the chain.
+    /// Opens the store and puts a memory together. A file that another process holds is a
+    /// [`crate::store::StoreError::InUse`] in the chain.
     pub(super) async fn open(settings: &Settings) -> anyhow::Result<Self> {
         settings.check_secret().map_err(anyhow::Error::msg)?;
-        let data = settings.data_file(variable);
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
         let choice = choose(settings, variable).map_err(anyhow::Error::msg)?;
         let folder = Some(settings.templates_dir.as_path()).filter(|folder| !folder.as_os_str().is_empty());
@@ -55,10 +56,10 @@ impl Engine {
         let summarised_by = memory_model::choose(settings, variable).map_err(anyhow::Error::msg)?;
         let summariser = memory_model::open(summarised_by)?;
         // Before any server is asked for its models: who finds the file in use should not wait for that.
-        let sqlite = Arc::new(open_store(&data, &clock)?.with_windows(&settings.episodes()));
+        let Opened { store, file, place: data } = database::open(settings, &clock).await?;
         let (Answerer { model, upstream }, choice) = answerer(settings, choice).await?;
         let embedder = embedder::open(vectors_by).await?;
-        let waiting = Arc::new(Waiting::new(Arc::clone(&sqlite), Arc::clone(&clock), settings.waiting()));
+        let waiting = Arc::new(Waiting::new(store, Arc::clone(&clock), settings.waiting()));
         tidy_up(&*waiting).await?;
         let watch = Arc::new(ClockWatch::starting(clock.reading()));
         let store: Arc<dyn Store> = Arc::clone(&waiting) as _;
@@ -71,7 +72,7 @@ impl Engine {
         let memory = Memory::new(parts, memory_settings);
         let queue = Arc::clone(&waiting);
         let app = App::new(memory.clone(), Arc::clone(&watch), move || queue.waiting(), settings);
-        Ok(Self { memory, app, sqlite, waiting, clock: watch, data, choice })
+        Ok(Self { memory, app, file, waiting, clock: watch, data, choice })
     }
 }
 
@@ -121,24 +122,6 @@ async fn tidy_up(store: &dyn Store) -> anyhow::Result<()> {
         Err(error) => return Err(error).context("cannot free the webhooks of the last run"),
     }
     Ok(())
-}
-
-fn open_store(data: &std::path::Path, clock: &Arc<dyn Clock>) -> anyhow::Result<Sqlite> {
-    let opened = Sqlite::open(data, Arc::clone(clock));
-    opened.map_err(|error| {
-        let hint = match &error {
-            StoreError::InUse { holder, .. } if holder.url.is_some() => {
-                "stop that server, or use another file with --data"
-            }
-            StoreError::InUse { .. } => {
-                "end that process first, or name another file with --data; several can share a running `recalld serve`"
-            }
-            StoreError::NotOurs { .. } => "name another file with --data; this one is left as it is",
-            StoreError::CannotOpen { .. } => "check the folder's rights, or name another file with --data",
-            _ => return error.into(),
-        };
-        Advised::new("cannot open the data file", hint, error).into()
-    })
 }
 
 /// Whoever answers, for both doors.

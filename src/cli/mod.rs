@@ -7,6 +7,7 @@
 
 // Parts that commands share.
 mod client;
+mod database;
 mod embedder;
 mod engine;
 mod facts;
@@ -33,6 +34,7 @@ mod export;
 mod import;
 mod keys;
 mod knowledge;
+mod migrate;
 mod parse;
 mod recall;
 mod serve;
@@ -71,6 +73,9 @@ struct Common {
     /// The data file [default: recalld/recalld.db in your data folder].
     #[arg(long, global = true, value_name = "FILE")]
     data: Option<PathBuf>,
+    /// A PostgreSQL to use instead of a data file: postgres://user@host/database.
+    #[arg(long, global = true, value_name = "URL")]
+    database: Option<String>,
     /// A running server to talk to [default: the one that has the data file, if any].
     #[arg(long, global = true, env = "RECALLD_SERVER", value_name = "URL")]
     server: Option<String>,
@@ -144,6 +149,8 @@ enum Command {
     Export(export::ExportArgs),
     /// Take in what was exported here or from ChatGPT, Claude, Open WebUI, mem0, LangChain, or a transcript.
     Import(import::ImportArgs),
+    /// Bring the database that `database_url` names up to date. `serve` does so by itself, where it may.
+    Migrate,
     /// Say what is well, what is not, and what to do about it.
     Doctor(doctor::DoctorArgs),
     /// Look at the settings, check them, write a settings file.
@@ -171,6 +178,7 @@ impl Common {
         let path = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
         let flags: Table = [
             ("data", path(&self.data)),
+            ("database_url", self.database.clone()),
             ("upstream", self.upstream.clone()),
             ("upstream_key_env", self.upstream_key_env.clone()),
             ("model", self.model.clone()),
@@ -227,6 +235,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Digest(args)) => digest::digest(common, args),
         Some(Command::Export(args)) => export::export(common, args),
         Some(Command::Import(args)) => import::import(common, args),
+        Some(Command::Migrate) => migrate::migrate(common),
         Some(Command::Doctor(args)) => doctor::doctor(common, args),
         Some(Command::Config(command)) => config::config(common, command),
         Some(Command::Completions(args)) => completions::completions(args),

@@ -46,7 +46,7 @@ async fn run(settings: Settings) -> anyhow::Result<()> {
     let engine = Engine::open(&settings).await?;
     let keyed = engine.memory.tenants().roll().await.context("cannot read the keys")?.has_keys();
     settings.check_reach(keyed).map_err(anyhow::Error::msg)?;
-    engine.sqlite.announce(&format!("http://{address}"));
+    engine.file.iter().for_each(|file| file.announce(&format!("http://{address}")));
     let mut worker = Worker::start(engine.memory.clone(), engine.clock.clone(), settings.cleanup_every.duration());
     worker.flush(engine.waiting.clone());
     greet(&settings, &engine, keyed);

@@ -38,6 +38,7 @@ pub const SAMPLE: &str = include_str!("../../recalld.sample.toml");
 pub struct Settings {
     pub listen: SocketAddr,
     pub data: PathBuf,
+    pub database_url: String,
     pub log: String,
     pub log_format: LogFormat,
 
@@ -210,6 +211,7 @@ impl Default for Settings {
         Self {
             listen: SocketAddr::from(([127, 0, 0, 1], 7077)),
             data: PathBuf::new(),
+            database_url: String::new(),
             log: "info".into(),
             log_format: LogFormat::Text,
             upstream: "auto".into(),
@@ -315,6 +317,11 @@ impl Settings {
         let share = home("XDG_DATA_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
         let share = share.or_else(|| home("HOME").map(|home| PathBuf::from(home).join(".local/share")));
         share.unwrap_or_else(|| PathBuf::from(".")).join("recalld").join("recalld.db")
+    }
+
+    /// The database that several instances share, if one is set.
+    pub fn database_url(&self) -> Option<&str> {
+        Some(self.database_url.as_str()).filter(|url| !url.is_empty())
     }
 
     /// The key clients must show, if one is set.
@@ -549,6 +556,13 @@ impl Settings {
                 "`client_address_header` is `{}`, which cannot be a header",
                 self.client_address_header
             ));
+        }
+        let is_postgres = |url: &str| url.starts_with("postgres://") || url.starts_with("postgresql://");
+        if self.database_url().is_some_and(|url| !is_postgres(url)) {
+            return Err("`database_url` must begin with postgres://; a file is named by `data`".into());
+        }
+        if self.database_url().is_some() && !cfg!(feature = "postgres") {
+            return Err("`database_url` is set, and this recalld was built without the feature `postgres`".into());
         }
         self.webhook()?;
         if self.api_key().is_some_and(|key| key.len() < 16) {

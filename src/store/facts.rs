@@ -139,6 +139,14 @@ pub struct Learned {
     pub changes: Vec<(Scope, Change)>,
 }
 
+impl Learned {
+    /// Both together.
+    pub(super) fn and(mut self, other: Self) -> Self {
+        self.changes.extend(other.changes);
+        Self { turns: self.turns + other.turns, changes: self.changes }
+    }
+}
+
 /// Which part of a user's facts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WhichFacts {

@@ -18,12 +18,15 @@ mod ledger;
 pub mod live;
 mod outbox;
 mod page;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 mod recall;
 pub mod sqlite;
 mod takeout;
 mod tenants;
 mod topics;
 mod waiting;
+mod whose;
 
 pub use archive::Archive;
 pub use episode::{Consolidation, DueEpisode, EpisodeChanges, Episodes, Limits, Progress, ReadRange, Stretch, Wanted};
@@ -36,6 +39,8 @@ pub use knowledge::{DuePassage, HeldDocument, Knowledge, KnowledgeBounds, Knowle
 pub use ledger::{DaySpent, Ledger, UNUSED_ANSWERS_MAX, UnusedAnswer, day_of};
 pub use outbox::{OUTBOX_DEAD_MAX, OUTBOX_WAITING_MAX, Outbox, Parcel, ParcelClaim, ParcelCounts, PostedParcel};
 pub use page::{Page, PageRequest};
+#[cfg(feature = "postgres")]
+pub use postgres::{Postgres, PostgresSettings, SchemaState};
 pub use recall::{
     ChangeMark, Changes, DerivedRow, DueTurn, RecallCursor, RecallEntry, RecallKept, RecallPage, Stamp,
     TRACE_BYTES_MAX, Todo,
@@ -307,6 +312,14 @@ pub struct Expired {
     pub turns: u64,
     /// Whether there may be more.
     pub more: bool,
+}
+
+impl Expired {
+    /// Both together.
+    fn and(self, other: Self) -> Self {
+        let (sessions, turns) = (self.sessions + other.sessions, self.turns + other.turns);
+        Self { sessions, turns, more: self.more || other.more }
+    }
 }
 
 /// What a user has.

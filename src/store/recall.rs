@@ -92,6 +92,16 @@ pub enum Todo {
     Vector,
 }
 
+impl Todo {
+    /// What it is called where it is noted what these are made with.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Row => "row",
+            Self::Vector => "vector",
+        }
+    }
+}
+
 /// A turn for which something is to be derived.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DueTurn {

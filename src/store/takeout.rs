@@ -130,3 +130,11 @@ pub struct TakenIn {
     /// Episodes that are new.
     pub episodes: u64,
 }
+
+impl TakenIn {
+    /// Counts a turn that is new.
+    pub(super) fn count(&mut self, record: &TurnRecord) {
+        self.turns += 1;
+        self.messages += record.messages.len() as u64;
+    }
+}

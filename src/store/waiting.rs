@@ -39,7 +39,7 @@ pub struct WaitingBounds {
 const QUESTIONS_SEARCHED_MAX: usize = 64;
 
 /// A store whose turns wait while it cannot write.
-pub struct Waiting<S> {
+pub struct Waiting<S: ?Sized> {
     inner: Arc<S>,
     clock: Arc<dyn Clock>,
     bounds: WaitingBounds,
@@ -48,7 +48,7 @@ pub struct Waiting<S> {
     replaying: tokio::sync::Mutex<()>,
 }
 
-impl<S: Store> Waiting<S> {
+impl<S: Store + ?Sized> Waiting<S> {
     /// Wraps a store.
     pub fn new(inner: Arc<S>, clock: Arc<dyn Clock>, bounds: WaitingBounds) -> Self {
         Self { inner, clock, bounds, queue: Mutex::default(), replaying: tokio::sync::Mutex::default() }
@@ -199,7 +199,7 @@ impl<S: Store> Waiting<S> {
     }
 }
 
-impl<S: Store> Store for Waiting<S> {
+impl<S: Store + ?Sized> Store for Waiting<S> {
     fn archive(&self) -> &dyn Archive {
         self.inner.archive()
     }

@@ -1,9 +1,10 @@
 //! `recalld doctor`: what is well, what is not, and what to do about it.
 //!
-//! Reading order: the checks' shape here, `here` (this machine and its file), `there` (servers: ours and
-//! the model's), `jobs` (work in the background), `memory` (who summarises there), `facts` (what is known),
-//! `webhooks` (what was not delivered).
+//! Reading order: the checks' shape here, `here` (this machine and its file), `database` (the one that
+//! is used instead of a file), `there` (servers: ours and the model's), `jobs` (work in the background), `memory` (who
+//! summarises there), `facts` (what is known), `webhooks` (what was not delivered).
 
+mod database;
 mod facts;
 mod here;
 mod jobs;
@@ -84,9 +85,13 @@ async fn examine(common: &Common) -> Vec<Check> {
     };
     let settings = &loaded.settings;
     let data = settings.data_file(variable);
-    let seen = Sqlite::inspect(&data);
+    // Where there is a database, no file is looked at.
+    let seen = if settings.database_url().is_some() { Ok(None) } else { Sqlite::inspect(&data) };
     checks.push(here::settings(common, settings));
-    checks.extend(here::data_file(&data, &seen));
+    match settings.database_url() {
+        Some(url) => checks.extend(database::look(url).await),
+        None => checks.extend(here::data_file(&data, &seen)),
+    }
     let keys = seen.as_ref().ok().and_then(|seen| seen.as_ref()).map(|seen| (seen.keys.unwrap_or(0), seen.has_secret));
     let holder = seen.ok().flatten().and_then(|seen| seen.holder);
     let (server, running) = there::server(common, settings, holder).await;

@@ -32,6 +32,8 @@ pub struct Moved {
 /// A block as it lies in the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Packed {
+    /// Whose it is.
+    pub tenant: String,
     /// Its number in the store.
     pub key: i64,
     /// What it is.
@@ -47,4 +49,12 @@ pub struct ArchiveSize {
     pub turns: u64,
     /// Their bytes.
     pub bytes: u64,
+}
+
+impl ArchiveSize {
+    /// Both together.
+    pub(in crate::store) fn and(self, other: Self) -> Self {
+        let (blocks, turns) = (self.blocks + other.blocks, self.turns + other.turns);
+        Self { blocks, turns, bytes: self.bytes + other.bytes }
+    }
 }

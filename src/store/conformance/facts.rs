@@ -59,7 +59,7 @@ fn understood(due: &DueFacts) -> Understood {
 }
 
 /// Understands all that is on the list.
-async fn understand(store: &Arc<dyn Store>) -> Learned {
+pub(super) async fn understand(store: &Arc<dyn Store>) -> Learned {
     let mut all = Learned::default();
     loop {
         let due = store.facts().fact_todo(100).await.expect("the list");

@@ -37,6 +37,7 @@ pub mod tenants;
 pub mod topics;
 pub mod tries;
 pub mod turns;
+pub mod twins;
 
 use talk::Talk;
 

@@ -1,10 +1,9 @@
 //! Text that moves into blocks and is read through them, in SQL.
 
-use rusqlite::{Connection, OptionalExtension, params};
-
 use super::connect::meaning;
 use super::row::{COLUMNS, TurnRow};
 use super::session::{self, execute, rows_max};
+use super::sql::{self, Connection, OptionalExtension, params};
 use crate::id::SessionId;
 use crate::scope::Scope;
 use crate::store::StoreError;
@@ -23,7 +22,7 @@ const TURN_BYTES_MAX: usize = CONTENT_BYTES_MAX / 2;
 /// What a row holds in place of its text; the rules of the table want something there.
 const ELSEWHERE: &str = ".";
 
-const LEAVE: &str = "UPDATE turn SET question = ?3, answer = iif(answer IS NULL, NULL, ?3), extra = NULL, block = ?2
+const LEAVE: &str = "UPDATE turn SET question = ?3, answer = iif(answer IS NULL, answer, ?3), extra = NULL, block = ?2
                      WHERE key = ?1";
 
 /// Moves the text of a session's oldest turns.
@@ -112,13 +111,17 @@ struct Load {
 
 /// The block that takes in more, and how full it is. A damaged one is left alone.
 fn last_block(db: &Connection, session_key: i64) -> Result<(Option<Packed>, Load), StoreError> {
-    let sql = "SELECT key, bytes FROM block WHERE session = ?1 ORDER BY key DESC LIMIT 1";
+    let sql = "SELECT block.key, bytes, tenant FROM block CROSS JOIN session ON session.key = block.session
+               WHERE block.session = ?1 ORDER BY block.key DESC LIMIT 1";
     let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
-    let read = |row: &rusqlite::Row<'_>| Ok(Packed { key: row.get(0)?, bytes: row.get(1)? });
-    let last = statement.query_row([session_key], read).optional().map_err(|error| meaning(&error))?;
+    let last = statement.query_row([session_key], read_block).optional().map_err(|error| meaning(&error))?;
     let held = last.as_ref().and_then(|block| unpack(&block.bytes).ok()).unwrap_or_default();
     let load = Load { turns: held.len(), bytes: held.iter().map(Archived::bytes).sum() };
     Ok(if (1..BLOCK_TURNS).contains(&load.turns) { (last, load) } else { (None, Load::default()) })
+}
+
+fn read_block(row: &sql::Row<'_>) -> sql::Result<Packed> {
+    Ok(Packed { key: row.get(0)?, bytes: row.get(1)?, tenant: row.get(2)? })
 }
 
 /// A block that holds what it is to hold; the rows give their text away on its word.
@@ -184,11 +187,12 @@ fn turns_of(db: &Connection, block: i64) -> Result<i64, StoreError> {
 
 /// Blocks that were packed in a hurry and are full: one that still grows is packed again anyway.
 pub(super) fn quick_blocks(db: &Connection, limit: usize) -> Result<Vec<Packed>, StoreError> {
-    let sql = "SELECT key, bytes FROM block WHERE thorough = 0 AND turns >= ?2 ORDER BY key LIMIT ?1";
+    let sql = "SELECT block.key, bytes, tenant FROM block CROSS JOIN session ON session.key = block.session
+               WHERE thorough = 0 AND block.turns >= ?2 ORDER BY block.key LIMIT ?1";
     let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
-    let read = |row: &rusqlite::Row<'_>| Ok(Packed { key: row.get(0)?, bytes: row.get(1)? });
-    let rows =
-        statement.query_map(params![rows_max(limit), BLOCK_TURNS as i64], read).map_err(|error| meaning(&error))?;
+    let rows = statement
+        .query_map(params![rows_max(limit), BLOCK_TURNS as i64], read_block)
+        .map_err(|error| meaning(&error))?;
     rows.collect::<Result<_, _>>().map_err(|error| meaning(&error))
 }
 
@@ -201,8 +205,7 @@ pub(super) fn replace_block(db: &Connection, before: &Packed, bytes: &[u8]) -> R
 /// How much is in blocks.
 pub(super) fn size(db: &Connection) -> Result<ArchiveSize, StoreError> {
     let sql = "SELECT count(*), coalesce(sum(turns), 0), coalesce(sum(length(bytes)), 0) FROM block";
-    let read =
-        |row: &rusqlite::Row<'_>| Ok(ArchiveSize { blocks: row.get(0)?, turns: row.get(1)?, bytes: row.get(2)? });
+    let read = |row: &sql::Row<'_>| Ok(ArchiveSize { blocks: row.get(0)?, turns: row.get(1)?, bytes: row.get(2)? });
     db.query_row(sql, [], read).map_err(|error| meaning(&error))
 }
 
@@ -210,7 +213,7 @@ pub(super) fn size(db: &Connection) -> Result<ArchiveSize, StoreError> {
 #[cfg(test)]
 pub(super) fn move_everything(db: &Connection) -> Result<(), StoreError> {
     let mut statement = db
-        .prepare("SELECT DISTINCT session.key, session.id FROM turn JOIN session ON session.key = turn.session WHERE block IS NULL")
+        .prepare_cached("SELECT DISTINCT session.key, session.id FROM turn JOIN session ON session.key = turn.session WHERE block IS NULL")
         .map_err(|error| meaning(&error))?;
     let sessions: Vec<(i64, [u8; 16])> = statement
         .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))

@@ -60,6 +60,18 @@ pub(super) fn note(db: &Connection, session_key: i64, turn: TurnId) -> Result<()
     statement.query_row(values, |_| Ok(())).map_err(|error| meaning(&error))
 }
 
+/// Notes a turn of a scope.
+pub(super) fn note_of(db: &Connection, scope: &Scope, turn: TurnId) -> Result<(), StoreError> {
+    let mut statement = db.prepare_cached("SELECT note_turn(?1, ?2, ?3)").map_err(|error| meaning(&error))?;
+    let values = params![scope.tenant().as_str(), scope.user().as_str(), turn.as_uuid().as_bytes()];
+    statement.query_row(values, |_| Ok(())).map_err(|error| meaning(&error))
+}
+
+/// Notes that every scope is to be read again: nobody's name stands for all of them.
+pub(super) fn note_everything(db: &Connection) -> Result<(), StoreError> {
+    db.query_row("SELECT note_turn(NULL, NULL, NULL)", [], |_| Ok(())).map_err(|error| meaning(&error))
+}
+
 /// The changes of watched scopes.
 #[derive(Debug, Default)]
 pub(super) struct ChangeLog {

@@ -1,11 +1,10 @@
 //! Writing episodes in SQL: all that a consolidation came to, if what it was made from is still so.
 
-use rusqlite::{Connection, params};
-
 use super::connect::meaning;
 use super::episode::{key_of, stamp};
 use super::job;
 use super::session::execute;
+use super::sql::{Connection, params};
 use crate::episode::Episode;
 use crate::id::SessionId;
 use crate::job::JobKind;
@@ -51,7 +50,7 @@ const KEEP: &str = "INSERT INTO episode (id, tenant, user, session, session_key,
        id = excluded.id, last = excluded.last, weight = excluded.weight, begun_at = excluded.begun_at,
        ended_at = excluded.ended_at, summary = excluded.summary, embedder = excluded.embedder, vector = excluded.vector,
        made_by = excluded.made_by, version = excluded.version, stale = 0
-     WHERE version < excluded.version";
+     WHERE episode.version < excluded.version";
 
 /// Writes an episode, unless it is there in this version already.
 pub(super) fn keep(

@@ -1,8 +1,5 @@
 //! Episodes in SQL: reading them, and noticing that one tells what is no longer so. `consolidate` writes them.
 
-use std::future::ready;
-
-use rusqlite::{Connection, OptionalExtension, Row, params};
 use uuid::Uuid;
 use xxhash_rust::xxh3::Xxh3;
 
@@ -10,8 +7,9 @@ use super::changes::{Told, Touched};
 use super::connect::meaning;
 use super::row::{COLUMNS as TURN_COLUMNS, TurnRow};
 use super::session::{self, cursor, execute, rows_max};
+use super::sql::{self, Connection, OptionalExtension, Row, params};
 use super::topics::tell;
-use super::{Sqlite, consolidate, job, told};
+use super::{Backend, consolidate, job, made, told};
 use crate::clock::from_micros;
 use crate::episode::{Episode, Leaving, Level, Meaning};
 use crate::id::{EpisodeId, SessionId};
@@ -19,10 +17,14 @@ use crate::job::JobKind;
 use crate::scope::Scope;
 use crate::session::SessionKind;
 use crate::store::recall::Stamp;
+use crate::store::whose::Whose;
 use crate::store::{
     ChangeMark, DueEpisode, EpisodeChanges, Episodes, Limits, Page, PageRequest, Progress, StoreError, StoreFuture,
     Stretch, Wanted,
 };
+
+/// What episodes are called where it is noted who makes their vectors.
+const MADE: &str = "episode";
 
 /// A turn of a session has changed: what tells of it is to be made anew. Answers whether anything is.
 pub(super) fn turn_changed(db: &Connection, session_key: i64, number: u64) -> Result<bool, StoreError> {
@@ -45,7 +47,7 @@ pub(super) const COLUMNS: &str =
     "key, id, session, level, first, last, weight, begun_at, ended_at, summary, embedder, vector,
                        made_by, version";
 
-pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<(u64, Episode)> {
+pub(super) fn read(row: &Row<'_>) -> sql::Result<(u64, Episode)> {
     let embedder: Option<String> = row.get(10)?;
     let vector: Option<Vec<u8>> = row.get(11)?;
     let episode = Episode {
@@ -71,11 +73,7 @@ pub(super) fn floats(bytes: &[u8]) -> Vec<f32> {
 }
 
 /// Runs a query for [`COLUMNS`].
-pub(super) fn select(
-    db: &Connection,
-    rest: &str,
-    values: impl rusqlite::Params,
-) -> Result<Vec<(u64, Episode)>, StoreError> {
+pub(super) fn select(db: &Connection, rest: &str, values: impl sql::Params) -> Result<Vec<(u64, Episode)>, StoreError> {
     let mut statement =
         db.prepare_cached(&format!("SELECT {COLUMNS} FROM episode {rest}")).map_err(|error| meaning(&error))?;
     let rows = statement.query_map(values, read).map_err(|error| meaning(&error))?;
@@ -145,7 +143,7 @@ fn begins(db: &Connection, key: i64, after: u64) -> Result<u64, StoreError> {
 
 /// Shown turns after this one, with how much each counts.
 fn leaving(db: &Connection, key: i64, after: u64, kind: SessionKind, limit: usize) -> Result<Vec<Leaving>, StoreError> {
-    let sql = "SELECT number, iif(?3, 1 + (answer IS NOT NULL), 1) FROM turn WHERE session = ?1 AND number > ?2
+    let sql = "SELECT number, CASE WHEN ?3 AND answer IS NOT NULL THEN 2 ELSE 1 END FROM turn WHERE session = ?1 AND number > ?2
                AND status IN ('complete', 'partial') AND superseded = 0 ORDER BY number LIMIT ?4";
     let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
     let values = params![key, after, kind == SessionKind::Ephemeral, rows_max(limit)];
@@ -225,72 +223,88 @@ fn tier(db: &Connection, scope: &Scope, id: SessionId, wanted: Wanted) -> Result
     Ok(found)
 }
 
-impl Episodes for Sqlite {
+impl Episodes for Backend {
     fn list(&self, scope: &Scope, session: Option<SessionId>, page: PageRequest) -> StoreFuture<'_, Page<Episode>> {
-        let scope = scope.clone();
-        self.read(move |db| list(db, &scope, session, page))
+        self.read(scope, move |db, scope| list(db, scope, session, page))
     }
 
     fn progress(&self, scope: &Scope, session: SessionId, limits: Limits) -> StoreFuture<'_, Option<Progress>> {
-        let scope = scope.clone();
-        self.read(move |db| progress(db, &scope, session, limits))
+        self.read(scope, move |db, scope| progress(db, scope, session, limits))
     }
 
     fn stretch(&self, scope: &Scope, session: SessionId, first: u64, last: u64) -> StoreFuture<'_, Stretch> {
-        let scope = scope.clone();
-        self.read(move |db| stretch(db, &scope, session, first, last))
+        self.read(scope, move |db, scope| stretch(db, scope, session, first, last))
     }
 
     fn tier(&self, scope: &Scope, session: SessionId, wanted: Wanted) -> StoreFuture<'_, Vec<Episode>> {
-        let scope = scope.clone();
-        self.read(move |db| tier(db, &scope, session, wanted))
+        self.read(scope, move |db, scope| tier(db, scope, session, wanted))
     }
 
     fn make_again(&self, scope: Option<&Scope>) -> StoreFuture<'_, u64> {
-        let (scope, notes, due) = (scope.cloned(), self.writer.notes(), self.due.topic);
-        self.write(move |db| {
-            let gone = consolidate::make_again(db, scope.as_ref())?;
-            tell::make_again(db, scope.as_ref(), due)?;
+        let (notes, due) = (self.notes(), self.due.topic);
+        let again = move |db: &Connection, scope: Option<&Scope>| {
+            let gone = consolidate::make_again(db, scope)?;
+            tell::make_again(db, scope, due)?;
             notes.jobs(true);
             notes.erased(gone > 0);
             Ok(gone)
-        })
+        };
+        match scope {
+            Some(scope) => self.write(scope, move |db, scope| again(db, Some(scope))),
+            None => {
+                let gone = self.write_each(move |db| again(db, None));
+                Box::pin(async move { Ok(gone.await?.into_iter().sum()) })
+            }
+        }
     }
 
     fn recallable(&self, scope: &Scope, page: PageRequest) -> StoreFuture<'_, Page<Episode>> {
-        let scope = scope.clone();
-        self.read(move |db| told::page(db, &scope, page))
+        self.read(scope, move |db, scope| told::page(db, scope, page))
     }
 
     fn changed_since(&self, scope: &Scope, since: Option<ChangeMark>) -> StoreFuture<'_, EpisodeChanges> {
-        let (mark, touched) = match self.writer.changes().since(scope, since, Touched::episode) {
-            Told::Nothing(mark) => return Box::pin(ready(Ok(EpisodeChanges::None(mark)))),
-            Told::Everything(mark) => return Box::pin(ready(Ok(EpisodeChanges::Reload { mark }))),
-            Told::Touched(mark, touched) => (mark, touched),
-        };
-        let scope = scope.clone();
-        self.look_up(touched.len(), move |db| {
-            let (told, gone) = told::touched(db, &scope, &touched)?;
-            Ok(EpisodeChanges::Some { mark, told, gone })
+        let (news, scope) = (self.told_since(scope, since, Touched::episode), scope.clone());
+        Box::pin(async move {
+            let (mark, touched) = match news.await? {
+                Told::Nothing(mark) => return Ok(EpisodeChanges::None(mark)),
+                Told::Everything(mark) => return Ok(EpisodeChanges::Reload { mark }),
+                Told::Touched(mark, touched) => (mark, touched),
+            };
+            let looked_up = self.look_up(&scope, touched.len(), move |db, scope| {
+                let (told, gone) = told::touched(db, scope, &touched)?;
+                Ok(EpisodeChanges::Some { mark, told, gone })
+            });
+            looked_up.await
         })
     }
 
     fn to_embed(&self, embedder: &str, page: PageRequest) -> StoreFuture<'_, Page<DueEpisode>> {
         let embedder = embedder.to_owned();
-        self.read(move |db| told::to_embed(db, &embedder, page))
+        let each = page.limit.saturating_add(1);
+        let found = self.read_each("episode", each, move |db, _| told::to_embed(db, &embedder, page));
+        Box::pin(async move {
+            let mut found = found.await?;
+            found.sort_by_key(|(key, _)| *key);
+            Ok(Page::cut(found, page.limit))
+        })
     }
 
     fn keep_vectors(&self, vectors: Vec<(DueEpisode, Meaning)>) -> StoreFuture<'_, ()> {
-        self.write(move |db| vectors.iter().try_for_each(|(due, vector)| told::keep_vector(db, due, vector)))
+        let kept = self.write_groups(
+            vectors,
+            |(due, _)| Whose::from(&due.scope),
+            |db, vectors| vectors.iter().try_for_each(|(due, vector)| told::keep_vector(db, due, vector)),
+        );
+        Box::pin(async move { kept.await.map(drop) })
     }
 
     fn embedded_with(&self) -> StoreFuture<'_, Option<String>> {
-        self.read(told::embedded_with)
+        self.read_for(Whose::Ours, |db| made::with(db, MADE))
     }
 
     fn note_embedded_with(&self, embedder: &str) -> StoreFuture<'_, ()> {
         let embedder = embedder.to_owned();
-        self.write(move |db| told::note_embedded_with(db, &embedder))
+        self.write_for(Whose::Ours, move |db| made::note(db, MADE, &embedder))
     }
 }
 

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use rusqlite::{Connection, OptionalExtension, Row, params};
 use uuid::Uuid;
 
 use super::connect::meaning;
 use super::session::{execute, rows_max};
+use super::sql::{Connection, OptionalExtension, Row, params};
 use super::{archive, facts, job, ledger};
 use crate::id::SessionId;
 use crate::period::Period;

@@ -4,9 +4,8 @@
 //! turn calls [`added`] or [`rewritten`]; a trigger sees to those that are hidden or shown. What grows too old leaves
 //! its facts behind.
 
-use rusqlite::Connection;
-
 use super::session::execute;
+use super::sql::Connection;
 use crate::message::Role;
 use crate::session::{Turn, TurnStatus};
 use crate::store::StoreError;

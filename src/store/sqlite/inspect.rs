@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use rusqlite::ErrorCode;
+use rusqlite::{Connection, ErrorCode};
 
 use super::Sqlite;
 use super::connect::{SCHEMA_VERSION, check_ours, meaning, open_reader};
 use super::lock::held_by;
 use super::seal::secret_path;
-use super::{job, outbox, tenants};
+use super::{job, outbox};
 use crate::store::{Holder, JobCounts, ParcelCounts, StoreError};
 
 /// Most problems that are told of one file.
@@ -48,7 +48,7 @@ impl Sqlite {
         let schema = check_ours(&db, path)?;
         let jobs = if schema == SCHEMA_VERSION { Some(job::counts(&db, None)?) } else { None };
         let webhooks = if schema == SCHEMA_VERSION { Some(outbox::counts(&db, None)?) } else { None };
-        let keys = if schema == SCHEMA_VERSION { Some(tenants::count_keys(&db)?) } else { None };
+        let keys = if schema == SCHEMA_VERSION { Some(count_keys(&db)?) } else { None };
         let has_secret = secret_path(path).exists();
         let (holder, schema_known) = (held_by(path), SCHEMA_VERSION);
         Ok(Some(Inspection { holder, schema, schema_known, jobs, webhooks, keys, has_secret }))
@@ -70,6 +70,10 @@ impl Sqlite {
             Err(error) => Err(meaning(&error)),
         }
     }
+}
+
+fn count_keys(db: &Connection) -> Result<u64, StoreError> {
+    db.query_row("SELECT count(*) FROM api_key", [], |row| row.get(0)).map_err(|error| meaning(&error))
 }
 
 #[cfg(test)]

@@ -3,19 +3,21 @@
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
-use rusqlite::{Connection, OptionalExtension, Row, params};
 use tokio::sync::Notify;
 use uuid::Uuid;
 
 use super::connect::meaning;
 use super::session::{self, cursor, execute, rows_max};
+use super::sql::{self, Connection, OptionalExtension, Row, params};
 use super::topics::tell::{self, Written};
 use super::writer::Notes;
-use super::{Sqlite, consolidate, episode, facts, ledger};
+use super::{Backend, consolidate, episode, facts, ledger};
 use crate::clock::from_micros;
+use crate::episode::EpisodeSettings;
 use crate::id::{JobId, SessionId};
 use crate::job::{ATTEMPTS_MAX, Job, JobKind, JobState};
 use crate::scope::Scope;
+use crate::store::whose::Whose;
 use crate::store::{Claim, Effect, Finished, JobCounts, Jobs, Page, PageRequest, StoreError, StoreFuture};
 
 /// Said of a job that took its process with it each time.
@@ -28,6 +30,17 @@ pub(super) struct Due {
     pub(super) ephemeral: u64,
     /// From how many messages that its summary does not tell a topic is.
     pub(super) topic: u64,
+}
+
+impl Due {
+    /// An ephemeral session counts messages, and a turn is two of them.
+    pub(super) fn of(settings: &EpisodeSettings) -> Self {
+        Self {
+            durable: settings.durable.at as u64,
+            ephemeral: settings.ephemeral.at.div_ceil(2) as u64,
+            topic: settings.topic.at as u64,
+        }
+    }
 }
 
 /// What is to follow a turn.
@@ -62,7 +75,7 @@ pub(super) fn after_turn(db: &Connection, session_key: i64, number: u64, follow:
 
 /// Whether asking for a job would change nothing: it waits, will run again, or is dead.
 fn waits(db: &Connection, session_key: i64, kind: &JobKind) -> Result<bool, StoreError> {
-    let sql = "SELECT state <> 'running' OR again FROM job WHERE session = ?1 AND kind = ?2";
+    let sql = "SELECT state <> 'running' OR again = 1 FROM job WHERE session = ?1 AND kind = ?2";
     let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
     let found = statement.query_row(params![session_key, kind.as_str()], |row| row.get(0)).optional();
     Ok(found.map_err(|error| meaning(&error))?.unwrap_or(false))
@@ -79,7 +92,7 @@ fn shown(db: &Connection, session_key: i64, after: u64, most: u64) -> Result<u64
 /// Asks for a job of a session, once.
 pub(super) fn ask_for(db: &Connection, session_key: i64, kind: &JobKind) -> Result<(), StoreError> {
     let sql = "INSERT INTO job (session, kind, created_at) SELECT key, ?2, updated_at FROM session WHERE key = ?1
-               ON CONFLICT (session, kind) DO UPDATE SET again = 1 WHERE state = 'running'";
+               ON CONFLICT (session, kind) DO UPDATE SET again = 1 WHERE job.state = 'running'";
     execute(db, sql, params![session_key, kind.as_str()]).map(drop)
 }
 
@@ -96,7 +109,7 @@ const COLUMNS: &str =
     "job.key, job.kind, session.id, job.state, job.attempts, job.run_at, job.last_error, job.created_at,
                        tenant, user, job.fence, session.ended_at";
 
-fn read(row: &Row<'_>) -> rusqlite::Result<Claim> {
+fn read(row: &Row<'_>) -> sql::Result<Claim> {
     let (key, created_at): (i64, i64) = (row.get(0)?, row.get(7)?);
     let run_at: i64 = row.get(5)?;
     let job = Job {
@@ -118,7 +131,10 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Claim> {
 /// Takes the first job that is due. One that took its process with it too often is given up.
 fn claim(db: &Connection, now: i64, lease: SignedDuration) -> Result<Option<Claim>, StoreError> {
     loop {
-        let Some((key, attempts)) = first_due(db, now)? else { return Ok(None) };
+        let Some(FirstDue { key, attempts, tenant }) = first_due(db, sql::TAKE_FIRST_DUE, now)? else {
+            return Ok(None);
+        };
+        sql::enter(db, &tenant)?;
         if attempts >= ATTEMPTS_MAX {
             let sql = "UPDATE job SET state = 'dead', last_error = coalesce(last_error, ?2) WHERE key = ?1";
             execute(db, sql, params![key, LAPSED])?;
@@ -139,12 +155,18 @@ fn claim(db: &Connection, now: i64, lease: SignedDuration) -> Result<Option<Clai
     }
 }
 
-pub(super) const FIRST_DUE: &str =
-    "SELECT key, attempts FROM job WHERE state <> 'dead' AND run_at <= ?1 ORDER BY run_at, key LIMIT 1";
+/// A job that may be claimed.
+struct FirstDue {
+    key: i64,
+    attempts: u32,
+    /// Whose it is, where that has to be known before its session may be looked at.
+    tenant: String,
+}
 
-fn first_due(db: &Connection, now: i64) -> Result<Option<(i64, u32)>, StoreError> {
-    let mut statement = db.prepare_cached(FIRST_DUE).map_err(|error| meaning(&error))?;
-    let found = statement.query_row([now], |row| Ok((row.get(0)?, row.get(1)?))).optional();
+fn first_due(db: &Connection, sql: &str, now: i64) -> Result<Option<FirstDue>, StoreError> {
+    let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
+    let read = |row: &Row<'_>| Ok(FirstDue { key: row.get(0)?, attempts: row.get(1)?, tenant: row.get(2)? });
+    let found = statement.query_row([now], read).optional();
     found.map_err(|error| meaning(&error))
 }
 
@@ -238,9 +260,10 @@ fn list(db: &Connection, scope: &Scope, page: PageRequest) -> Result<Page<Job>, 
 
 /// Counts the jobs of a user, or of everybody.
 pub(super) fn counts(db: &Connection, scope: Option<&Scope>) -> Result<JobCounts, StoreError> {
-    let (tenant, user) = scope.map(|scope| (scope.tenant().as_str(), scope.user().as_str())).unzip();
-    let of = "FROM job CROSS JOIN session ON session.key = job.session
-              WHERE (?1 IS NULL OR (tenant = ?1 AND user = ?2))";
+    let of = match scope {
+        Some(_) => "FROM job CROSS JOIN session ON session.key = job.session WHERE tenant = ?1 AND user = ?2",
+        None => "FROM job WHERE true",
+    };
     let sql = format!(
         "SELECT count(*) FILTER (WHERE state = 'queued'), count(*) FILTER (WHERE state = 'running'),
                 count(*) FILTER (WHERE state = 'dead'),
@@ -251,7 +274,11 @@ pub(super) fn counts(db: &Connection, scope: Option<&Scope>) -> Result<JobCounts
         let (queued, running, dead, failing) = (row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?);
         Ok(JobCounts { queued, failing, running, dead, last_error: row.get(4)? })
     };
-    db.query_row(&sql, params![tenant, user], read).map_err(|error| meaning(&error))
+    let counted = match scope {
+        Some(scope) => db.query_row(&sql, [scope.tenant().as_str(), scope.user().as_str()], read),
+        None => db.query_row(&sql, [], read),
+    };
+    counted.map_err(|error| meaning(&error))
 }
 
 /// Lets jobs run that are dead or wait for their next try.
@@ -273,10 +300,10 @@ fn retry(db: &Connection, scope: &Scope, wanted: Option<JobId>) -> Result<u64, S
     Ok(tried)
 }
 
-impl Jobs for Sqlite {
+impl Jobs for Backend {
     fn enqueue(&self, scope: &Scope, session: SessionId, kind: JobKind) -> StoreFuture<'_, bool> {
-        let (scope, notes) = (scope.clone(), self.writer.notes());
-        self.write(move |db| match session::find(db, &scope, session)? {
+        let notes = self.notes();
+        self.write(scope, move |db, scope| match session::find(db, scope, session)? {
             Some((key, _)) => {
                 notes.jobs(true);
                 ask_for(db, key, &kind).map(|()| true)
@@ -289,8 +316,8 @@ impl Jobs for Sqlite {
         Box::pin(async move {
             // A look costs no transaction; most of the time there is nothing.
             let now = now.as_microsecond();
-            match self.readers.read_here(|db| first_due(db, now)).await? {
-                Some(_) => self.writer.write(move |db| claim(db, now, lease)).await,
+            match self.read_here_for(Whose::Ours, move |db| first_due(db, sql::FIRST_DUE, now)).await? {
+                Some(_) => self.write_for(Whose::Ours, move |db| claim(db, now, lease)).await,
                 None => Ok(None),
             }
         })
@@ -298,50 +325,51 @@ impl Jobs for Sqlite {
 
     fn finish(&self, claim: &Claim, effect: Effect) -> StoreFuture<'_, Finished> {
         let (claim, due, clock) = (claim.clone(), self.due, Arc::clone(&self.clock));
-        self.write(move |db| finish(db, &claim, effect, due, clock.now()))
+        self.write_for(Whose::from(&claim.scope), move |db| finish(db, &claim, effect, due, clock.now()))
     }
 
     fn fail(&self, claim: &Claim, error: &str, next_try: Option<Timestamp>) -> StoreFuture<'_, Finished> {
         let (claim, error) = (claim.clone(), error.to_owned());
-        self.write(move |db| fail(db, &claim, &error, next_try.map(|at| at.as_microsecond().max(1))))
+        let next_try = next_try.map(|at| at.as_microsecond().max(1));
+        self.write_for(Whose::from(&claim.scope), move |db| fail(db, &claim, &error, next_try))
     }
 
     fn give_back(&self, claim: &Claim) -> StoreFuture<'_, Finished> {
         let claim = claim.clone();
-        self.write(move |db| give_back(db, &claim))
+        self.write_for(Whose::from(&claim.scope), move |db| give_back(db, &claim))
     }
 
     fn release(&self) -> StoreFuture<'_, u64> {
-        let sql = "UPDATE job SET state = 'queued', run_at = 0 WHERE state = 'running'";
-        self.write(move |db| execute(db, sql, []).map(|released| released as u64))
+        self.write_for(Whose::Ours, |db| execute(db, sql::RELEASE, []).map(|released| released as u64))
     }
 
     fn list(&self, scope: &Scope, page: PageRequest) -> StoreFuture<'_, Page<Job>> {
-        let scope = scope.clone();
-        self.read(move |db| list(db, &scope, page))
+        self.read(scope, move |db, scope| list(db, scope, page))
     }
 
     fn counts(&self, scope: Option<&Scope>) -> StoreFuture<'_, JobCounts> {
-        let scope = scope.cloned();
-        self.read(move |db| counts(db, scope.as_ref()))
+        match scope {
+            Some(scope) => self.read(scope, |db, scope| counts(db, Some(scope))),
+            None => self.read_for(Whose::Ours, |db| counts(db, None)),
+        }
     }
 
     fn retry(&self, scope: &Scope, job: Option<JobId>) -> StoreFuture<'_, u64> {
-        let (scope, notes) = (scope.clone(), self.writer.notes());
-        self.write(move |db| {
-            let tried = retry(db, &scope, job)?;
+        let notes = self.notes();
+        self.write(scope, move |db, scope| {
+            let tried = retry(db, scope, job)?;
             notes.jobs(tried > 0);
             Ok(tried)
         })
     }
 
     fn hurry(&self) -> StoreFuture<'_, u64> {
-        self.write(move |db| execute(db, HURRY, []).map(|hurried| hurried as u64))
+        self.write_for(Whose::Ours, |db| execute(db, HURRY, []).map(|hurried| hurried as u64))
     }
 
     fn end_session(&self, scope: &Scope, session: SessionId, at: Timestamp) -> StoreFuture<'_, bool> {
-        let (scope, notes) = (scope.clone(), self.writer.notes());
-        self.write(move |db| match session::find(db, &scope, session)? {
+        let notes = self.notes();
+        self.write(scope, move |db, scope| match session::find(db, scope, session)? {
             Some((key, _)) => {
                 execute(db, "UPDATE session SET ended_at = ?2 WHERE key = ?1", params![key, at.as_microsecond()])?;
                 notes.jobs(execute(db, &format!("{HURRY} AND session = ?1"), [key])? > 0);
@@ -352,6 +380,6 @@ impl Jobs for Sqlite {
     }
 
     fn news(&self) -> Arc<Notify> {
-        self.writer.notes().job_news()
+        self.notes().job_news()
     }
 }

@@ -2,19 +2,20 @@
 
 use std::sync::Arc;
 
-use rusqlite::{Connection, OptionalExtension, Row, params};
 use uuid::Uuid;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::Sqlite;
+use super::Backend;
 use super::connect::meaning;
 use super::consolidate::bytes as bytes_of;
 use super::episode::floats;
 use super::session::{cursor, execute, rows_max};
+use super::sql::{self, Connection, OptionalExtension, Row, params};
 use crate::clock::from_micros;
 use crate::id::DocumentId;
 use crate::knowledge::{Document, Kind, Passage};
 use crate::scope::TenantScope;
+use crate::store::whose::Whose;
 use crate::store::{
     DuePassage, HeldDocument, Knowledge, KnowledgeBounds, KnowledgeOutline, NewDocument, Page, PageRequest, StoreError,
     StoreFuture,
@@ -23,7 +24,7 @@ use crate::store::{
 const DOCUMENT: &str = "key, id, name, title, kind, version, bytes, created_at, updated_at,
     (SELECT count(*) FROM passage WHERE document = key), (SELECT count(embedder) FROM passage WHERE document = key)";
 
-fn read_document(row: &Row<'_>) -> rusqlite::Result<(i64, Document)> {
+fn read_document(row: &Row<'_>) -> sql::Result<(i64, Document)> {
     let kind: String = row.get(4)?;
     let document = Document {
         id: DocumentId::from_uuid(Uuid::from_bytes(row.get(1)?)),
@@ -41,12 +42,12 @@ fn read_document(row: &Row<'_>) -> rusqlite::Result<(i64, Document)> {
     Ok((row.get(0)?, document))
 }
 
-fn read_passage(row: &Row<'_>) -> rusqlite::Result<Passage> {
+fn read_passage(row: &Row<'_>) -> sql::Result<Passage> {
     let (heading, place, text) = (row.get(1)?, row.get(2)?, row.get(3)?);
     Ok(Passage { number: row.get(0)?, heading, place, text, tokens: row.get(4)? })
 }
 
-fn found<T>(result: rusqlite::Result<T>) -> Result<Option<T>, StoreError> {
+fn found<T>(result: sql::Result<T>) -> Result<Option<T>, StoreError> {
     result.optional().map_err(|error| meaning(&error))
 }
 
@@ -60,7 +61,7 @@ fn version(db: &Connection, tenant: &str) -> Result<u64, StoreError> {
 /// the one it was.
 fn changes(db: &Connection, tenant: &str, now: i64) -> Result<i64, StoreError> {
     let sql = "INSERT INTO knowledge (tenant, version) VALUES (?1, max(?2, 1))
-               ON CONFLICT (tenant) DO UPDATE SET version = max(version + 1, ?2) RETURNING version";
+               ON CONFLICT (tenant) DO UPDATE SET version = max(knowledge.version + 1, ?2) RETURNING version";
     db.query_row(sql, params![tenant, now], |row| row.get(0)).map_err(|error| meaning(&error))
 }
 
@@ -274,15 +275,15 @@ fn keep_vector(db: &Connection, embedder: &str, due: &DuePassage, vector: &[f32]
     Ok(())
 }
 
-impl Knowledge for Sqlite {
+impl Knowledge for Backend {
     fn version(&self, tenant: &TenantScope) -> StoreFuture<'_, u64> {
         let tenant = tenant.clone();
-        Box::pin(async move { self.readers.read_here(|db| version(db, tenant.tenant().as_str())).await })
+        self.read_here_for(Whose::from(tenant.tenant()), move |db| version(db, tenant.tenant().as_str()))
     }
 
     fn outline(&self, tenant: &TenantScope) -> StoreFuture<'_, KnowledgeOutline> {
         let tenant = tenant.clone();
-        self.read(move |db| outline(db, tenant.tenant().as_str()))
+        self.read_for(Whose::from(tenant.tenant()), move |db| outline(db, tenant.tenant().as_str()))
     }
 
     fn keep(
@@ -291,8 +292,8 @@ impl Knowledge for Sqlite {
         documents: Vec<NewDocument>,
         most: KnowledgeBounds,
     ) -> StoreFuture<'_, Vec<Document>> {
-        let (tenant, clock, notes) = (tenant.clone(), Arc::clone(&self.clock), self.writer.notes());
-        self.write(move |db| {
+        let (tenant, clock, notes) = (tenant.clone(), Arc::clone(&self.clock), self.notes());
+        self.write_for(Whose::from(tenant.tenant()), move |db| {
             let kept = keep(db, tenant.tenant().as_str(), &documents, most, clock.now().as_microsecond())?;
             // A version that was replaced is gone from the log, too.
             notes.erased(kept.iter().any(|document| document.version > 1));
@@ -302,17 +303,19 @@ impl Knowledge for Sqlite {
 
     fn documents(&self, tenant: &TenantScope, page: PageRequest) -> StoreFuture<'_, Page<Document>> {
         let tenant = tenant.clone();
-        self.read(move |db| documents(db, tenant.tenant().as_str(), page))
+        self.read_for(Whose::from(tenant.tenant()), move |db| documents(db, tenant.tenant().as_str(), page))
     }
 
     fn document(&self, tenant: &TenantScope, id: DocumentId) -> StoreFuture<'_, Option<Document>> {
         let tenant = tenant.clone();
-        self.read(move |db| Ok(find(db, tenant.tenant().as_str(), id)?.map(|(_, document)| document)))
+        self.read_for(Whose::from(tenant.tenant()), move |db| {
+            Ok(find(db, tenant.tenant().as_str(), id)?.map(|(_, document)| document))
+        })
     }
 
     fn original(&self, tenant: &TenantScope, id: DocumentId) -> StoreFuture<'_, Option<(Document, Vec<u8>)>> {
         let tenant = tenant.clone();
-        self.read(move |db| original(db, tenant.tenant().as_str(), id))
+        self.read_for(Whose::from(tenant.tenant()), move |db| original(db, tenant.tenant().as_str(), id))
     }
 
     fn passages(
@@ -322,7 +325,7 @@ impl Knowledge for Sqlite {
         page: PageRequest,
     ) -> StoreFuture<'_, Option<Page<Passage>>> {
         let tenant = tenant.clone();
-        self.read(move |db| passages(db, tenant.tenant().as_str(), id, page))
+        self.read_for(Whose::from(tenant.tenant()), move |db| passages(db, tenant.tenant().as_str(), id, page))
     }
 
     fn held_document(
@@ -332,7 +335,7 @@ impl Knowledge for Sqlite {
         embedder: &str,
     ) -> StoreFuture<'_, Option<HeldDocument>> {
         let (tenant, embedder) = (tenant.clone(), embedder.to_owned());
-        self.read(move |db| held(db, tenant.tenant().as_str(), id, &embedder))
+        self.read_for(Whose::from(tenant.tenant()), move |db| held(db, tenant.tenant().as_str(), id, &embedder))
     }
 
     fn passages_by_number(
@@ -341,12 +344,12 @@ impl Knowledge for Sqlite {
         wanted: &[(DocumentId, u32)],
     ) -> StoreFuture<'_, Vec<(DocumentId, u32, Passage)>> {
         let (tenant, wanted) = (tenant.clone(), wanted.to_vec());
-        self.look_up(wanted.len(), move |db| by_number(db, tenant.tenant().as_str(), &wanted))
+        self.read_here_for(Whose::from(tenant.tenant()), move |db| by_number(db, tenant.tenant().as_str(), &wanted))
     }
 
     fn remove(&self, tenant: &TenantScope, id: DocumentId) -> StoreFuture<'_, bool> {
-        let (tenant, clock, notes) = (tenant.clone(), Arc::clone(&self.clock), self.writer.notes());
-        self.write(move |db| {
+        let (tenant, clock, notes) = (tenant.clone(), Arc::clone(&self.clock), self.notes());
+        self.write_for(Whose::from(tenant.tenant()), move |db| {
             let removed = remove(db, tenant.tenant().as_str(), id, clock.now().as_microsecond())?;
             notes.erased(removed);
             Ok(removed)
@@ -355,14 +358,16 @@ impl Knowledge for Sqlite {
 
     fn to_embed(&self, embedder: &str, limit: usize) -> StoreFuture<'_, Vec<DuePassage>> {
         let embedder = embedder.to_owned();
-        self.read(move |db| to_embed(db, &embedder, limit))
+        self.read_each("document", limit, move |db, limit| to_embed(db, &embedder, limit))
     }
 
     fn keep_vectors(&self, embedder: &str, vectors: Vec<(DuePassage, Vec<f32>)>) -> StoreFuture<'_, ()> {
         let (embedder, clock) = (embedder.to_owned(), Arc::clone(&self.clock));
-        self.write(move |db| {
+        let keep = move |db: &Connection, vectors: &[(DuePassage, Vec<f32>)]| {
             let now = clock.now().as_microsecond();
             vectors.iter().try_for_each(|(due, vector)| keep_vector(db, &embedder, due, vector, now))
-        })
+        };
+        let kept = self.write_groups(vectors, |(due, _)| Whose::from(due.tenant.tenant()), keep);
+        Box::pin(async move { kept.await.map(drop) })
     }
 }

@@ -1,11 +1,11 @@
 //! What the memory model costs, and its answers that could not be used, in SQL.
 
-use rusqlite::{Connection, OptionalExtension, Row, params};
 use uuid::Uuid;
 
 use super::connect::meaning;
 use super::session::{self, cursor, execute, rows_max};
-use super::{Sqlite, topic};
+use super::sql::{self, Connection, OptionalExtension, Row, params};
+use super::{Backend, topic};
 use crate::clock::from_micros;
 use crate::id::{SessionId, TopicId};
 use crate::scope::Scope;
@@ -29,10 +29,12 @@ fn spend(db: &Connection, scope: &Scope, day: i64, more: &DaySpent) -> Result<()
     let tenant = scope.tenant().as_str();
     let sql = "INSERT INTO memory_spent (tenant, day, calls, tokens, failures, fallbacks, capped, last_failure)
                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
-               ON CONFLICT (tenant, day) DO UPDATE SET calls = calls + excluded.calls,
-                   tokens = tokens + excluded.tokens, failures = failures + excluded.failures,
-                   fallbacks = fallbacks + excluded.fallbacks, capped = capped + excluded.capped,
-                   last_failure = coalesce(excluded.last_failure, last_failure)";
+               ON CONFLICT (tenant, day) DO UPDATE SET calls = memory_spent.calls + excluded.calls,
+                   tokens = memory_spent.tokens + excluded.tokens,
+                   failures = memory_spent.failures + excluded.failures,
+                   fallbacks = memory_spent.fallbacks + excluded.fallbacks,
+                   capped = memory_spent.capped + excluded.capped,
+                   last_failure = coalesce(excluded.last_failure, memory_spent.last_failure)";
     let DaySpent { calls, tokens, failures, fallbacks, capped, last_failure } = more;
     execute(db, sql, params![tenant, day, calls, tokens, failures, fallbacks, capped, last_failure])?;
     let old = "DELETE FROM memory_spent WHERE tenant = ?1 AND day < ?2";
@@ -73,7 +75,7 @@ fn unused(db: &Connection, scope: &Scope, page: PageRequest) -> Result<Page<Unus
     Ok(Page::cut(found, page.limit))
 }
 
-fn read_unused(row: &Row<'_>) -> rusqlite::Result<(u64, UnusedAnswer)> {
+fn read_unused(row: &Row<'_>) -> sql::Result<(u64, UnusedAnswer)> {
     let topic: Option<[u8; 16]> = row.get(2)?;
     let answer = UnusedAnswer {
         session: SessionId::from_uuid(Uuid::from_bytes(row.get(1)?)),
@@ -91,24 +93,20 @@ pub(super) fn forget(db: &Connection, session_key: i64) -> Result<(), StoreError
     execute(db, "DELETE FROM memory_answer WHERE session = ?1", [session_key]).map(drop)
 }
 
-impl Ledger for Sqlite {
+impl Ledger for Backend {
     fn spent_on(&self, scope: &Scope, day: i64) -> StoreFuture<'_, DaySpent> {
-        let scope = scope.clone();
-        self.read(move |db| spent_on(db, &scope, day))
+        self.read(scope, move |db, scope| spent_on(db, scope, day))
     }
 
     fn spend(&self, scope: &Scope, day: i64, more: DaySpent) -> StoreFuture<'_, ()> {
-        let scope = scope.clone();
-        self.write(move |db| spend(db, &scope, day, &more))
+        self.write(scope, move |db, scope| spend(db, scope, day, &more))
     }
 
     fn keep_unused(&self, scope: &Scope, answer: UnusedAnswer) -> StoreFuture<'_, ()> {
-        let scope = scope.clone();
-        self.write(move |db| keep_unused(db, &scope, &answer))
+        self.write(scope, move |db, scope| keep_unused(db, scope, &answer))
     }
 
     fn unused(&self, scope: &Scope, page: PageRequest) -> StoreFuture<'_, Page<UnusedAnswer>> {
-        let scope = scope.clone();
-        self.read(move |db| unused(db, &scope, page))
+        self.read(scope, move |db, scope| unused(db, scope, page))
     }
 }

@@ -8,6 +8,7 @@
 //! writer touched, `inspect` looks at a file from outside.
 
 mod archive;
+mod calls;
 mod changes;
 mod connect;
 mod consolidate;
@@ -20,6 +21,7 @@ mod job;
 mod knowledge;
 mod ledger;
 mod lock;
+mod made;
 mod outbox;
 mod place;
 mod readers;
@@ -28,6 +30,7 @@ mod revision;
 mod row;
 mod seal;
 mod session;
+mod sql;
 mod takeout;
 mod tenants;
 mod told;
@@ -40,30 +43,26 @@ mod writer;
 pub use inspect::Inspection;
 
 use std::future::ready;
+use std::hash::Hash;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rusqlite::Connection;
 
 use self::changes::{ChangeLog, Told, Touched};
-use self::connect::meaning;
-use self::job::{Due, Follow};
+use self::job::Due;
 use self::lock::Lock;
 use self::readers::Readers;
-use self::writer::Writer;
-use super::archive::{Archive, ArchiveSize, Moved, Packed};
-use super::{
-    ChangeMark, Changes, DerivedRow, DueTurn, Episodes, Expired, Expiry, Facts, HistoryMatch, Jobs, Kept, Knowledge,
-    Ledger, Opened, Outbox, Page, PageRequest, RecallCursor, RecallPage, Recent, Revised, Stats, Store, StoreError,
-    StoreFuture, Takeout, Tenants, Todo, Topics, Trail,
-};
+use self::writer::{Notes, Writer};
+use super::whose::Whose;
+use super::{ChangeMark, StoreError, StoreFuture};
 use crate::clock::Clock;
 use crate::episode::EpisodeSettings;
-use crate::id::{SessionId, TurnId};
 use crate::scope::Scope;
-use crate::session::{
-    AddedMessage, ClosedTurn, Held, OpenTurn, ReviseTurn, Revision, Session, SessionPatch, SessionSeed, Turn, TurnDraft,
-};
+use crate::tenant::Seal;
+
+/// What the calls of this folder are the calls of.
+use Sqlite as Backend;
 
 /// The statements of opening and closing a turn, for measuring what the rest of the store costs.
 pub(crate) struct BareStatements {
@@ -94,9 +93,6 @@ impl Default for BareStatements {
 pub(crate) fn bare_connection(path: &Path) -> Result<Connection, StoreError> {
     connect::open_writer(path)
 }
-
-/// Turns a transaction marks as failed at start; more than this is done in several.
-const ABANDONED_BATCH: usize = 1_000;
 
 /// Most turns that are looked up on the calling thread.
 const LOOKED_UP_HERE_MAX: usize = 32;
@@ -132,7 +128,7 @@ impl Sqlite {
             writer: Arc::new(writer),
             readers: Readers::new(path),
             clock,
-            due: due(&EpisodeSettings::default()),
+            due: Due::of(&EpisodeSettings::default()),
             lock,
             temporary: None,
             #[cfg(test)]
@@ -142,7 +138,7 @@ impl Sqlite {
 
     /// Sets when a session has left its window, so that a job is asked for.
     pub fn with_windows(mut self, settings: &EpisodeSettings) -> Self {
-        self.due = due(settings);
+        self.due = Due::of(settings);
         self
     }
 
@@ -159,7 +155,16 @@ impl Sqlite {
         self.lock.note(Some(url.to_owned()));
     }
 
-    fn write<T, F>(&self, work: F) -> StoreFuture<'_, T>
+    fn write<T, F>(&self, scope: &Scope, work: F) -> StoreFuture<'_, T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection, &Scope) -> Result<T, StoreError> + Send + 'static,
+    {
+        let scope = scope.clone();
+        self.write_for(Whose::Ours, move |db| work(db, &scope))
+    }
+
+    fn write_for<T, F>(&self, _whose: Whose, work: F) -> StoreFuture<'_, T>
     where
         T: Send + 'static,
         F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
@@ -178,7 +183,44 @@ impl Sqlite {
         Box::pin(self.writer.write(work))
     }
 
-    fn read<T, F>(&self, work: F) -> StoreFuture<'_, T>
+    /// Writes for every tenant; in a file that is one transaction.
+    fn write_each<T, F>(&self, work: F) -> StoreFuture<'_, Vec<T>>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    {
+        self.write_for(Whose::Ours, move |db| work(db).map(|done| vec![done]))
+    }
+
+    /// Writes for every tenant as far as a limit allows; in a file that is one transaction.
+    fn write_some<T, F>(&self, limit: usize, _used: fn(&T) -> u64, work: F) -> StoreFuture<'_, Vec<T>>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection, usize) -> Result<T, StoreError> + Send + 'static,
+    {
+        self.write_each(move |db| work(db, limit))
+    }
+
+    /// Writes things of several users; in a file that is one transaction.
+    fn write_groups<I, T, F>(&self, items: Vec<I>, _whose: fn(&I) -> Whose, work: F) -> StoreFuture<'_, Vec<T>>
+    where
+        I: Send + 'static,
+        T: Send + 'static,
+        F: FnOnce(&Connection, &[I]) -> Result<T, StoreError> + Send + 'static,
+    {
+        self.write_for(Whose::Ours, move |db| work(db, &items).map(|done| vec![done]))
+    }
+
+    fn read<T, F>(&self, scope: &Scope, work: F) -> StoreFuture<'_, T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection, &Scope) -> Result<T, StoreError> + Send + 'static,
+    {
+        let scope = scope.clone();
+        self.read_for(Whose::Ours, move |db| work(db, &scope))
+    }
+
+    fn read_for<T, F>(&self, _whose: Whose, work: F) -> StoreFuture<'_, T>
     where
         T: Send + 'static,
         F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
@@ -186,333 +228,81 @@ impl Sqlite {
         Box::pin(self.readers.read(work))
     }
 
-    /// Reads a few turns here, many on a thread of their own.
-    fn look_up<T, F>(&self, turns: usize, work: F) -> StoreFuture<'_, T>
+    /// Reads of every tenant, up to a limit. The first word names a list of what there is to do.
+    fn read_each<T, F>(&self, _list: &'static str, limit: usize, work: F) -> StoreFuture<'_, Vec<T>>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection, usize) -> Result<Vec<T>, StoreError> + Send + 'static,
+    {
+        self.read_for(Whose::Ours, move |db| work(db, limit))
+    }
+
+    /// Reads a little, on the calling thread.
+    fn read_here<T, F>(&self, scope: &Scope, work: F) -> StoreFuture<'_, T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection, &Scope) -> Result<T, StoreError> + Send + 'static,
+    {
+        let scope = scope.clone();
+        self.read_here_for(Whose::Ours, move |db| work(db, &scope))
+    }
+
+    fn read_here_for<T, F>(&self, _whose: Whose, work: F) -> StoreFuture<'_, T>
     where
         T: Send + 'static,
         F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     {
+        Box::pin(self.readers.read_here(work))
+    }
+
+    /// Reads a few turns here, many on a thread of their own.
+    fn look_up<T, F>(&self, scope: &Scope, turns: usize, work: F) -> StoreFuture<'_, T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection, &Scope) -> Result<T, StoreError> + Send + 'static,
+    {
         match turns <= LOOKED_UP_HERE_MAX {
-            true => Box::pin(self.readers.read_here(work)),
-            false => self.read(work),
+            true => self.read_here(scope, work),
+            false => self.read(scope, work),
         }
     }
 
     /// A note that somebody looked, for reads that find a session.
-    fn looked(&self) -> impl Fn(i64) + Send + 'static {
+    fn looked(&self, _scope: &Scope) -> impl Fn(i64) + Send + 'static {
         let (writer, clock) = (Arc::clone(&self.writer), Arc::clone(&self.clock));
         move |session_key| writer.touch(session_key, clock.reading().wall.as_microsecond())
     }
-}
 
-impl Archive for Sqlite {
-    fn move_out(&self, scope: &Scope, session: SessionId, before: u64, turns_max: usize) -> StoreFuture<'_, Moved> {
-        let scope = scope.clone();
-        self.write(move |db| archive::move_out(db, &scope, session, before, turns_max))
+    /// What a write can ask of the thread.
+    fn notes(&self) -> Arc<Notes> {
+        self.writer.notes()
     }
 
-    fn quick_blocks(&self, limit: usize) -> StoreFuture<'_, Vec<Packed>> {
-        self.read(move |db| archive::quick_blocks(db, limit))
-    }
-
-    fn replace_block(&self, before: Packed, bytes: Vec<u8>) -> StoreFuture<'_, bool> {
-        self.write(move |db| archive::replace_block(db, &before, &bytes))
-    }
-
-    fn archived(&self) -> StoreFuture<'_, ArchiveSize> {
-        self.read(archive::size)
-    }
-}
-
-/// Sessions of visitors that are removed in one transaction.
-const VISITS_BATCH: usize = 100;
-
-/// From how many turns on a session is due. An ephemeral one counts messages, and a turn is two of them.
-fn due(settings: &EpisodeSettings) -> Due {
-    Due {
-        durable: settings.durable.at as u64,
-        ephemeral: settings.ephemeral.at.div_ceil(2) as u64,
-        topic: settings.topic.at as u64,
-    }
-}
-
-impl Store for Sqlite {
-    fn archive(&self) -> &dyn Archive {
-        self
-    }
-
-    fn create_session(&self, scope: &Scope, id: SessionId, seed: SessionSeed) -> StoreFuture<'_, Session> {
-        let (scope, clock) = (scope.clone(), Arc::clone(&self.clock));
-        self.write(move |db| session::create(db, &scope, id, &seed, clock.now().as_microsecond()))
-    }
-
-    fn session(&self, scope: &Scope, id: SessionId) -> StoreFuture<'_, Option<Session>> {
-        let scope = scope.clone();
-        self.read(move |db| Ok(session::find(db, &scope, id)?.map(|(_, session)| session)))
-    }
-
-    fn sessions(&self, scope: &Scope, page: PageRequest) -> StoreFuture<'_, Page<Session>> {
-        let scope = scope.clone();
-        self.read(move |db| session::list(db, &scope, page))
-    }
-
-    fn update_session(&self, scope: &Scope, id: SessionId, patch: SessionPatch) -> StoreFuture<'_, Option<Session>> {
-        let (scope, clock) = (scope.clone(), Arc::clone(&self.clock));
-        self.write(move |db| session::update(db, &scope, id, patch, clock.now().as_microsecond()))
-    }
-
-    fn delete_session(&self, scope: &Scope, id: SessionId) -> StoreFuture<'_, Option<u64>> {
-        let (scope, notes, clock) = (scope.clone(), self.writer.notes(), Arc::clone(&self.clock));
-        self.write(move |db| {
-            let turns = session::delete(db, &scope, id, clock.now())?;
-            notes.erased(turns.is_some());
-            Ok(turns)
-        })
-    }
-
-    fn open_turn(&self, scope: &Scope, turn: OpenTurn) -> StoreFuture<'_, Opened> {
-        let (scope, clock) = (scope.clone(), Arc::clone(&self.clock));
-        self.write(move |db| turn::open(db, &scope, turn, clock.now()))
-    }
-
-    fn close_turn(&self, scope: &Scope, turn: ClosedTurn) -> StoreFuture<'_, Kept> {
-        let (scope, clock) = (scope.clone(), Arc::clone(&self.clock));
-        let (due, notes) = (self.due, self.writer.notes());
-        self.write(move |db| turn::close(db, &scope, turn, clock.now().as_microsecond(), Follow { due, notes: &notes }))
-    }
-
-    fn revise_turn(&self, scope: &Scope, turn: ReviseTurn) -> StoreFuture<'_, Revised> {
-        let (scope, clock) = (scope.clone(), Arc::clone(&self.clock));
-        self.write(move |db| revision::revise(db, &scope, turn, clock.now().as_microsecond()))
-    }
-
-    fn held(&self, scope: &Scope, session: SessionId, turns_max: usize) -> StoreFuture<'_, Held> {
-        let scope = scope.clone();
-        Box::pin(async move { self.readers.read_here(|db| place::held(db, &scope, session, turns_max)).await })
-    }
-
-    fn match_history(&self, scope: &Scope, trail: Trail) -> StoreFuture<'_, Option<HistoryMatch>> {
-        let scope = scope.clone();
-        Box::pin(async move { self.readers.read_here(|db| place::match_history(db, &scope, &trail)).await })
-    }
-
-    fn turn(&self, scope: &Scope, id: TurnId) -> StoreFuture<'_, Option<Turn>> {
-        let scope = scope.clone();
-        self.read(move |db| turn::by_id(db, &scope, id)?.map(|(session, row)| row.turn(db, session)).transpose())
-    }
-
-    fn revisions(&self, scope: &Scope, id: TurnId) -> StoreFuture<'_, Option<Vec<Revision>>> {
-        let scope = scope.clone();
-        self.read(move |db| match turn::by_id(db, &scope, id)? {
-            Some((_, row)) => revision::list(db, row.key, id).map(Some),
-            None => Ok(None),
-        })
-    }
-
-    fn give_up_on_tools(&self, before: jiff::Timestamp) -> StoreFuture<'_, u64> {
-        self.write(move |db| turn::give_up_on_tools(db, before.as_microsecond(), ABANDONED_BATCH))
-    }
-
-    fn add_turns(
+    /// What changed in a scope since a mark.
+    fn told_since<T: Copy + Eq + Hash + Send + 'static>(
         &self,
         scope: &Scope,
-        session: SessionId,
-        seed: Option<SessionSeed>,
-        turns: Vec<TurnDraft>,
-    ) -> StoreFuture<'_, Vec<Turn>> {
-        let (scope, clock) = (scope.clone(), Arc::clone(&self.clock));
-        let (due, notes) = (self.due, self.writer.notes());
-        self.write(move |db| {
-            let follow = Follow { due, notes: &notes };
-            turn::add(db, &scope, session, seed.as_ref(), turns, || clock.now(), follow)
-        })
+        since: Option<ChangeMark>,
+        of: fn(Touched) -> Option<T>,
+    ) -> StoreFuture<'_, Told<T>> {
+        Box::pin(ready(Ok(self.writer.changes().since(scope, since, of))))
     }
 
-    fn add_messages(
-        &self,
-        scope: &Scope,
-        session: SessionId,
-        seed: Option<SessionSeed>,
-        messages: Vec<AddedMessage>,
-        ids: Vec<TurnId>,
-    ) -> StoreFuture<'_, Vec<Turn>> {
-        let (scope, clock) = (scope.clone(), Arc::clone(&self.clock));
-        let (due, notes) = (self.due, self.writer.notes());
-        self.write(move |db| {
-            let follow = Follow { due, notes: &notes };
-            turn::add_messages(db, &scope, session, seed.as_ref(), (messages, ids), || clock.now(), follow)
-        })
-    }
-
-    fn last_turns(&self, scope: &Scope, session: SessionId, messages_max: usize) -> StoreFuture<'_, Recent> {
-        let scope = scope.clone();
-        Box::pin(async move {
-            let read = |db: &Connection| turn::recent(db, &scope, session, messages_max);
-            let (key, recent) = self.readers.read_here(read).await?;
-            key.into_iter().for_each(self.looked());
-            Ok(recent)
-        })
-    }
-
-    fn turns(&self, scope: &Scope, session: SessionId, page: PageRequest) -> StoreFuture<'_, Option<Page<Turn>>> {
-        let (scope, looked) = (scope.clone(), self.looked());
-        self.read(move |db| {
-            let found = turn::list(db, &scope, session, page)?;
-            Ok(found.map(|(key, page)| {
-                looked(key);
-                page
-            }))
-        })
-    }
-
-    fn expire(&self, expiry: Expiry) -> StoreFuture<'_, Expired> {
-        let notes = self.writer.notes();
-        self.write(move |db| {
-            let expired = expire::expire(db, expiry)?;
-            // Once for all batches: emptying the log costs more than a batch.
-            notes.erased(!expired.more);
-            Ok(expired)
-        })
-    }
-
-    fn recall_entries(
-        &self,
-        scope: &Scope,
-        embedder: &str,
-        after: Option<RecallCursor>,
-        limit: usize,
-    ) -> StoreFuture<'_, RecallPage> {
-        let (scope, embedder) = (scope.clone(), embedder.to_owned());
-        self.read(move |db| recall::entries(db, &scope, &embedder, after, limit))
-    }
-
-    fn recall_changes(&self, scope: &Scope, since: Option<ChangeMark>, embedder: &str) -> StoreFuture<'_, Changes> {
-        let (mark, touched) = match self.writer.changes().since(scope, since, Touched::turn) {
-            Told::Nothing(mark) => return Box::pin(ready(Ok(Changes::None(mark)))),
-            Told::Everything(mark) => return Box::pin(ready(Ok(Changes::Reload { mark }))),
-            Told::Touched(mark, turns) => (mark, turns),
-        };
-        let (scope, embedder) = (scope.clone(), embedder.to_owned());
-        self.look_up(touched.len(), move |db| {
-            let (entries, gone) = recall::touched(db, &scope, &embedder, &touched)?;
-            Ok(Changes::Turns { mark, entries, gone })
-        })
-    }
-
-    fn unwatch(&self, scope: &Scope) {
+    fn end_watch(&self, scope: &Scope) {
         self.writer.changes().unwatch(scope);
     }
 
-    fn recall_todo(&self, what: Todo, limit: usize) -> StoreFuture<'_, Vec<DueTurn>> {
-        self.read(move |db| recall::todo(db, what, limit))
-    }
-
-    fn keep_recall_rows(&self, rows: Vec<DerivedRow>) -> StoreFuture<'_, ()> {
-        let notes = self.writer.notes();
-        self.write(move |db| recall::keep(db, rows, notes.changes()))
-    }
-
-    fn recall_again(&self, what: Todo) -> StoreFuture<'_, u64> {
-        let notes = self.writer.notes();
-        self.write(move |db| recall::again(db, what, notes.changes()))
-    }
-
-    fn recall_made_with(&self, what: Todo) -> StoreFuture<'_, Option<String>> {
-        self.read(move |db| recall::made_with(db, what))
-    }
-
-    fn note_recall_made_with(&self, what: Todo, made_with: &str) -> StoreFuture<'_, ()> {
-        let made_with = made_with.to_owned();
-        self.write(move |db| recall::note_made_with(db, what, &made_with))
-    }
-
-    fn turns_by_id(&self, scope: &Scope, ids: &[TurnId]) -> StoreFuture<'_, Vec<Turn>> {
-        let (scope, ids) = (scope.clone(), ids.to_vec());
-        self.look_up(ids.len(), move |db| recall::turns_by_id(db, &scope, &ids))
-    }
-
-    fn trace(&self, scope: &Scope, turn: TurnId) -> StoreFuture<'_, Option<String>> {
-        let scope = scope.clone();
-        self.look_up(1, move |db| trace::find(db, &scope, turn))
-    }
-
-    fn jobs(&self) -> &dyn Jobs {
-        self
-    }
-
-    fn episodes(&self) -> &dyn Episodes {
-        self
-    }
-
-    fn topics(&self) -> &dyn Topics {
-        self
-    }
-
-    fn takeout(&self) -> &dyn Takeout {
-        self
-    }
-
-    fn tenants(&self) -> &dyn Tenants {
-        self
-    }
-
-    fn facts(&self) -> &dyn Facts {
-        self
-    }
-
-    fn ledger(&self) -> &dyn Ledger {
-        self
-    }
-
-    fn outbox(&self) -> &dyn Outbox {
-        self
-    }
-
-    fn knowledge(&self) -> &dyn Knowledge {
-        self
-    }
-
-    fn stats(&self, scope: &Scope) -> StoreFuture<'_, Stats> {
-        let scope = scope.clone();
-        self.read(move |db| session::stats(db, &scope))
-    }
-
-    fn fail_abandoned(&self) -> StoreFuture<'_, u64> {
+    /// The seal of the keys; its secret lies beside the file.
+    fn sealed(&self, fresh: [u8; 32]) -> StoreFuture<'_, Seal> {
+        let data = self.readers.path().to_owned();
         Box::pin(async move {
-            let mut total = 0;
-            loop {
-                let failed = self.writer.write(|db| turn::fail_abandoned(db, ABANDONED_BATCH)).await?;
-                total += failed;
-                if failed < ABANDONED_BATCH as u64 {
-                    return Ok(total);
-                }
-            }
+            let made = tokio::task::spawn_blocking(move || seal::seal(&data, fresh)).await;
+            made.map_err(|error| StoreError::Disk(error.to_string()))?
         })
     }
 
-    fn forget_visits(&self) -> StoreFuture<'_, u64> {
-        let (notes, clock) = (self.writer.notes(), Arc::clone(&self.clock));
-        Box::pin(async move {
-            // Looked for beside the writer: nearly always there are none.
-            let visits = self.readers.read(|db| session::visits(db, VISITS_BATCH)).await?;
-            let gone = visits.len() as u64;
-            let forget = move |db: &Connection| {
-                visits.iter().try_for_each(|(scope, id)| session::delete(db, scope, *id, clock.now()).map(drop))?;
-                notes.erased(true);
-                Ok(())
-            };
-            if gone > 0 {
-                self.write(forget).await?;
-            }
-            Ok(gone)
-        })
-    }
-
-    fn ping(&self) -> StoreFuture<'_, ()> {
-        self.read(|db| db.query_row("SELECT 1", [], |_| Ok(())).map_err(|error| meaning(&error)))
-    }
-
-    fn close(&self) -> StoreFuture<'_, ()> {
+    /// Writes what is left and lets go of the file.
+    fn end(&self) -> StoreFuture<'_, ()> {
         let writer = Arc::clone(&self.writer);
         self.readers.close();
         Box::pin(async move {

@@ -4,16 +4,17 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use jiff::{SignedDuration, Timestamp};
-use rusqlite::{Connection, OptionalExtension, Row, params};
 use tokio::sync::Notify;
 
-use super::Sqlite;
+use super::Backend;
 use super::connect::meaning;
 use super::session::{cursor, execute, rows_max};
+use super::sql::{self, Connection, OptionalExtension, Row, params};
 use crate::clock::from_micros;
 use crate::id::SessionId;
 use crate::job::told;
 use crate::scope::{Scope, Tenant};
+use crate::store::whose::Whose;
 use crate::store::{
     Finished, OUTBOX_DEAD_MAX, OUTBOX_WAITING_MAX, Outbox, Page, PageRequest, Parcel, ParcelClaim, ParcelCounts,
     PostedParcel, StoreError, StoreFuture,
@@ -64,16 +65,17 @@ fn names(tenants: &[Tenant]) -> String {
 const FIRST_DUE: &str = "SELECT key, attempts, tenant FROM outbox WHERE state <> 'dead' AND run_at <= ?1
                          AND tenant NOT IN (SELECT value FROM json_each(?2)) ORDER BY run_at, key LIMIT 1";
 
-fn first_due(db: &Connection, now: i64, busy: &str) -> Result<Option<(i64, u32, String)>, StoreError> {
-    let mut statement = db.prepare_cached(FIRST_DUE).map_err(|error| meaning(&error))?;
+fn first_due(db: &Connection, sql: &str, now: i64, busy: &str) -> Result<Option<(i64, u32, String)>, StoreError> {
+    let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
     let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
     statement.query_row(params![now, busy], read).optional().map_err(|error| meaning(&error))
 }
 
 /// Takes the first one that is due. One that took its process with it too often is given up.
 fn claim(db: &Connection, now: i64, lease: SignedDuration, busy: &str) -> Result<Option<ParcelClaim>, StoreError> {
+    let take = format!("{FIRST_DUE} {}", sql::SKIPPING_TAKEN);
     loop {
-        let Some((key, attempts, tenant)) = first_due(db, now, busy)? else { return Ok(None) };
+        let Some((key, attempts, tenant)) = first_due(db, &take, now, busy)? else { return Ok(None) };
         if attempts >= ATTEMPTS_MAX {
             let sql = "UPDATE outbox SET state = 'dead', last_error = coalesce(last_error, ?2) WHERE key = ?1";
             execute(db, sql, params![key, LAPSED])?;
@@ -81,9 +83,9 @@ fn claim(db: &Connection, now: i64, lease: SignedDuration, busy: &str) -> Result
             continue;
         }
         let until = now.saturating_add(i64::try_from(lease.as_micros()).unwrap_or(i64::MAX));
-        let take = "UPDATE outbox SET state = 'running', attempts = attempts + 1, fence = fence + 1, run_at = ?2
+        let run = "UPDATE outbox SET state = 'running', attempts = attempts + 1, fence = fence + 1, run_at = ?2
                     WHERE key = ?1";
-        execute(db, take, params![key, until])?;
+        execute(db, run, params![key, until])?;
         return read_claim(db, key).map(Some);
     }
 }
@@ -113,7 +115,7 @@ fn with_claim(
     db: &Connection,
     claim: &ParcelClaim,
     sql: &str,
-    values: &[&dyn rusqlite::ToSql],
+    values: &[&dyn sql::ToSql],
 ) -> Result<Finished, StoreError> {
     let held = "SELECT 1 FROM outbox WHERE key = ?1 AND fence = ?2 AND state = 'running'";
     let held = db.query_row(held, params![claim.key, claim.fence], |_| Ok(())).optional();
@@ -141,7 +143,7 @@ fn undelivered(
 const POSTED: &str =
     "SELECT key, id, user, session, reason, state, attempts, run_at, last_error, created_at, octet_length(body)";
 
-fn posted(row: &Row<'_>) -> rusqlite::Result<(u64, PostedParcel)> {
+fn posted(row: &Row<'_>) -> sql::Result<(u64, PostedParcel)> {
     let run_at: i64 = row.get(7)?;
     let posted = PostedParcel {
         id: row.get(1)?,
@@ -193,10 +195,13 @@ pub(super) fn forget(db: &Connection, scope: &Scope, session: SessionId) -> Resu
     execute(db, sql, params![scope.tenant().as_str(), scope.user().as_str(), session.to_string()]).map(drop)
 }
 
-impl Outbox for Sqlite {
+impl Outbox for Backend {
     fn put(&self, parcel: Parcel) -> StoreFuture<'_, ()> {
-        let notes = self.writer.notes();
-        self.write(move |db| {
+        let notes = self.notes();
+        // Those of visitors are nobody's; they wait for each other by session.
+        let user = parcel.user.as_ref().map_or(parcel.session.as_str(), |user| user.as_str());
+        let whose = Whose::User(Scope::as_stored(parcel.tenant.as_str(), user));
+        self.write_for(whose, move |db| {
             put(db, &parcel)?;
             notes.parcels(true);
             Ok(())
@@ -207,16 +212,17 @@ impl Outbox for Sqlite {
         Box::pin(async move {
             // A look costs no transaction; most of the time there is nothing.
             let (now, busy) = (now.as_microsecond(), names(&busy));
-            match self.readers.read_here(|db| first_due(db, now, &busy)).await? {
-                Some(_) => self.writer.write(move |db| claim(db, now, lease, &busy)).await,
+            let names = busy.clone();
+            match self.read_here_for(Whose::Ours, move |db| first_due(db, FIRST_DUE, now, &names)).await? {
+                Some(_) => self.write_for(Whose::Ours, move |db| claim(db, now, lease, &busy)).await,
                 None => Ok(None),
             }
         })
     }
 
     fn delivered(&self, claim: &ParcelClaim) -> StoreFuture<'_, Finished> {
-        let (claim, notes) = (claim.clone(), self.writer.notes());
-        self.write(move |db| {
+        let (claim, notes) = (claim.clone(), self.notes());
+        self.write_for(Whose::Ours, move |db| {
             let finished = with_claim(db, &claim, "DELETE FROM outbox WHERE key = ?1", &[&claim.key])?;
             notes.erased(finished == Finished::Done);
             Ok(finished)
@@ -224,8 +230,8 @@ impl Outbox for Sqlite {
     }
 
     fn undelivered(&self, claim: &ParcelClaim, error: &str, next_try: Option<Timestamp>) -> StoreFuture<'_, Finished> {
-        let (claim, error, notes) = (claim.clone(), error.to_owned(), self.writer.notes());
-        self.write(move |db| {
+        let (claim, error, notes) = (claim.clone(), error.to_owned(), self.notes());
+        self.write_for(Whose::Ours, move |db| {
             notes.erased(next_try.is_none());
             undelivered(db, &claim, &error, next_try)
         })
@@ -234,34 +240,35 @@ impl Outbox for Sqlite {
     fn return_parcel(&self, claim: &ParcelClaim) -> StoreFuture<'_, Finished> {
         let claim = claim.clone();
         let sql = "UPDATE outbox SET state = 'queued', run_at = 0, attempts = attempts - 1 WHERE key = ?1";
-        self.write(move |db| with_claim(db, &claim, sql, &[&claim.key]))
+        self.write_for(Whose::Ours, move |db| with_claim(db, &claim, sql, &[&claim.key]))
     }
 
     fn release_parcels(&self) -> StoreFuture<'_, u64> {
-        let sql = "UPDATE outbox SET state = 'queued', run_at = 0 WHERE state = 'running'";
-        self.write(move |db| execute(db, sql, []).map(|released| released as u64))
+        self.write_for(Whose::Ours, |db| execute(db, sql::RELEASE_PARCELS, []).map(|released| released as u64))
     }
 
     fn parcels(&self, tenant: &Tenant, page: PageRequest) -> StoreFuture<'_, Page<PostedParcel>> {
         let tenant = tenant.clone();
-        self.read(move |db| list(db, tenant.as_str(), page))
+        self.read_for(Whose::from(&tenant), move |db| list(db, tenant.as_str(), page))
     }
 
     fn parcel(&self, tenant: &Tenant, id: &str) -> StoreFuture<'_, Option<(PostedParcel, Bytes)>> {
         let (tenant, id) = (tenant.clone(), id.to_owned());
-        self.read(move |db| one(db, tenant.as_str(), &id))
+        self.read_for(Whose::from(&tenant), move |db| one(db, tenant.as_str(), &id))
     }
 
     fn parcel_counts(&self, tenant: Option<&Tenant>) -> StoreFuture<'_, ParcelCounts> {
         let tenant = tenant.cloned();
-        self.read(move |db| counts(db, tenant.as_ref().map(Tenant::as_str)))
+        self.read_for(tenant.as_ref().map_or(Whose::Ours, Whose::from), move |db| {
+            counts(db, tenant.as_ref().map(Tenant::as_str))
+        })
     }
 
     fn retry_parcels(&self, tenant: &Tenant, id: Option<&str>) -> StoreFuture<'_, u64> {
-        let (tenant, id, notes) = (tenant.clone(), id.map(str::to_owned), self.writer.notes());
+        let (tenant, id, notes) = (tenant.clone(), id.map(str::to_owned), self.notes());
         let sql = "UPDATE outbox SET state = 'queued', attempts = 0, run_at = 0 WHERE tenant = ?1
                    AND (?2 IS NULL OR id = ?2) AND (state = 'dead' OR (state = 'queued' AND run_at > 0))";
-        self.write(move |db| {
+        self.write_for(Whose::from(&tenant), move |db| {
             let retried = execute(db, sql, params![tenant.as_str(), id])? as u64;
             notes.parcels(retried > 0);
             Ok(retried)
@@ -269,8 +276,8 @@ impl Outbox for Sqlite {
     }
 
     fn drop_parcel(&self, tenant: &Tenant, id: &str) -> StoreFuture<'_, bool> {
-        let (tenant, id, notes) = (tenant.clone(), id.to_owned(), self.writer.notes());
-        self.write(move |db| {
+        let (tenant, id, notes) = (tenant.clone(), id.to_owned(), self.notes());
+        self.write_for(Whose::from(&tenant), move |db| {
             let gone = execute(db, "DELETE FROM outbox WHERE tenant = ?1 AND id = ?2", (tenant.as_str(), &id))? > 0;
             notes.erased(gone);
             Ok(gone)
@@ -278,8 +285,8 @@ impl Outbox for Sqlite {
     }
 
     fn forget_dead_parcels(&self, before: Timestamp) -> StoreFuture<'_, u64> {
-        let notes = self.writer.notes();
-        self.write(move |db| {
+        let notes = self.notes();
+        self.write_for(Whose::Ours, move |db| {
             let sql = "DELETE FROM outbox WHERE state = 'dead' AND created_at < ?1";
             let gone = execute(db, sql, [before.as_microsecond()])? as u64;
             notes.erased(gone > 0);
@@ -288,6 +295,6 @@ impl Outbox for Sqlite {
     }
 
     fn parcel_news(&self) -> Arc<Notify> {
-        self.writer.notes().parcel_news()
+        self.notes().parcel_news()
     }
 }

@@ -1,11 +1,11 @@
 //! Where turns stand in their conversation, in SQL.
 
-use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::{Deserialize, Serialize};
 
 use super::connect::meaning;
 use super::row::to_json;
 use super::session::{self, execute, rows_max};
+use super::sql::{self, Connection, OptionalExtension, Row, params};
 use super::{episode, revision};
 use crate::id::{SessionId, TurnId};
 use crate::message::Role;
@@ -138,7 +138,7 @@ pub(super) fn read_mode(word: &str) -> HistoryMode {
 /// The newest turns of a session as outlines, by number, superseded ones included.
 pub(super) fn held(db: &Connection, scope: &Scope, id: SessionId, turns_max: usize) -> Result<Held, StoreError> {
     let Some((key, _)) = session::find(db, scope, id)? else { return Ok(Held::default()) };
-    let read = || -> rusqlite::Result<Held> {
+    let read = || -> sql::Result<Held> {
         let mode: String =
             db.prepare_cached("SELECT history FROM session WHERE key = ?1")?.query_row([key], |row| row.get(0))?;
         let sql =
@@ -159,7 +159,7 @@ pub(super) fn held(db: &Connection, scope: &Scope, id: SessionId, turns_max: usi
     read().map_err(|error| meaning(&error))
 }
 
-fn outline(row: &Row<'_>) -> rusqlite::Result<(bool, Outline)> {
+fn outline(row: &Row<'_>) -> sql::Result<(bool, Outline)> {
     let status: String = row.get(4)?;
     let calls: Option<String> = row.get(8)?;
     let outline = Outline {
@@ -178,7 +178,7 @@ fn outline(row: &Row<'_>) -> rusqlite::Result<(bool, Outline)> {
     Ok((row.get(9)?, outline))
 }
 
-fn add_revisions(db: &Connection, session_key: i64, turns: &mut [(bool, Outline)]) -> rusqlite::Result<()> {
+fn add_revisions(db: &Connection, session_key: i64, turns: &mut [(bool, Outline)]) -> sql::Result<()> {
     let sql =
         "SELECT turn.number, revision.attempt, revision.answer FROM turn JOIN revision ON revision.turn = turn.key
                WHERE turn.session = ?1 AND turn.number >= ?2";
@@ -213,7 +213,7 @@ pub(super) fn match_history(db: &Connection, scope: &Scope, trail: &Trail) -> Re
     };
     let (tenant, user) = (scope.tenant().as_str(), scope.user().as_str());
     let read = |row: &Row<'_>| Ok((SessionId::from_uuid(uuid::Uuid::from_bytes(row.get(0)?)), row.get::<_, bool>(1)?));
-    let find = |sql: &str, values: &[&dyn rusqlite::ToSql]| {
+    let find = |sql: &str, values: &[&dyn sql::ToSql]| {
         let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
         statement.query_row(values, read).optional().map_err(|error| meaning(&error))
     };
@@ -242,7 +242,7 @@ fn waiting_for(db: &Connection, scope: &Scope, trail: &Trail) -> Result<Option<H
                ORDER BY turn.key DESC LIMIT ?5";
     let (tenant, user) = (scope.tenant().as_str(), scope.user().as_str());
     let values = params![trail.chain.to_bytes(), trail.question.to_bytes(), tenant, user, rows_max(WAITING_MAX)];
-    let read = || -> rusqlite::Result<Option<SessionId>> {
+    let read = || -> sql::Result<Option<SessionId>> {
         let mut statement = db.prepare_cached(sql)?;
         let mut rows = statement.query(values)?;
         while let Some(row) = rows.next()? {

@@ -3,13 +3,13 @@
 //! **Invariant:** a row is there only while its turn is shown and says what the row was made from. Whoever writes
 //! a turn calls [`added`] or [`rewritten`]; triggers see to those that are hidden or removed.
 
-use rusqlite::{Connection, OptionalExtension, Row, params};
 use uuid::Uuid;
 
-use super::changes::{self, ChangeLog, Touched};
+use super::changes;
 use super::connect::meaning;
 use super::row::{COLUMNS, NEXT, TurnRow};
 use super::session::{execute, rows_max};
+use super::sql::{self, Connection, OptionalExtension, Row, params};
 use crate::id::{SessionId, TurnId};
 use crate::scope::Scope;
 use crate::session::{Turn, TurnStatus};
@@ -18,6 +18,9 @@ use crate::store::{DerivedRow, DueTurn, RecallCursor, RecallEntry, RecallKept, R
 
 /// Most bytes in one answer; what is beyond comes with the next one.
 const ANSWER_BYTES_MAX: usize = 32 << 20;
+
+/// Most turns of a list that are read at once.
+pub(super) const DUE_AT_ONCE: usize = 256;
 
 /// Which turns may be recalled.
 pub(super) const SHOWN: &str = "turn.status IN ('complete', 'partial') AND turn.superseded = 0";
@@ -72,8 +75,8 @@ pub(super) fn rewritten(db: &Connection, key: i64, before: &Before, turn: &Turn)
 
 fn put_on_list(db: &Connection, what: Todo, key: i64) -> Result<(), StoreError> {
     let sql = match what {
-        Todo::Row => "INSERT OR IGNORE INTO recall_row_todo (turn) VALUES (?1)",
-        Todo::Vector => "INSERT OR IGNORE INTO recall_vector_todo (turn) VALUES (?1)",
+        Todo::Row => "INSERT INTO recall_row_todo (turn) VALUES (?1) ON CONFLICT DO NOTHING",
+        Todo::Vector => "INSERT INTO recall_vector_todo (turn) VALUES (?1) ON CONFLICT DO NOTHING",
     };
     execute(db, sql, [key]).map(drop)
 }
@@ -122,7 +125,7 @@ struct Found {
 }
 
 impl Found {
-    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+    fn read(row: &Row<'_>) -> sql::Result<Self> {
         let derived = match row.get::<_, Option<[u8; 16]>>(4)? {
             Some(id) => {
                 let kept = RecallKept::Row { row: row.get(5)?, vectors: row.get(6)? };
@@ -200,7 +203,7 @@ impl Answer {
         self.rows_left == 0 || self.bytes_left == 0
     }
 
-    fn gather(&mut self, db: &Connection, sql: &str, values: impl rusqlite::Params) -> Result<(), StoreError> {
+    fn gather(&mut self, db: &Connection, sql: &str, values: impl sql::Params) -> Result<(), StoreError> {
         let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
         let mut rows = statement.query(values).map_err(|error| meaning(&error))?;
         while !self.is_full() {
@@ -272,7 +275,8 @@ pub(super) fn turns_by_id(db: &Connection, scope: &Scope, ids: &[TurnId]) -> Res
     Ok(turns)
 }
 
-fn list(what: Todo) -> &'static str {
+/// Where turns wait for this.
+pub(super) fn list(what: Todo) -> &'static str {
     match what {
         Todo::Row => "recall_row_todo",
         Todo::Vector => "recall_vector_todo",
@@ -288,7 +292,7 @@ pub(super) fn due_sql(list: &str) -> String {
     format!(
         "SELECT {COLUMNS}, session.id, tenant, user FROM {list} AS due
          CROSS JOIN turn ON turn.key = due.turn CROSS JOIN session ON session.key = turn.session
-         WHERE {SHOWN} ORDER BY due.turn"
+         WHERE due.turn > ?1 AND {SHOWN} ORDER BY due.turn LIMIT ?2"
     )
 }
 
@@ -300,33 +304,44 @@ pub(super) fn todo(db: &Connection, what: Todo, limit: usize) -> Result<Vec<DueT
 /// The first turns of a list.
 pub(super) fn due(db: &Connection, sql: &str, limit: usize) -> Result<Vec<DueTurn>, StoreError> {
     let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
-    let mut rows = statement.query([]).map_err(|error| meaning(&error))?;
-    let (mut due, mut bytes) = (Vec::new(), 0);
+    let (mut due, mut bytes, mut after) = (Vec::new(), 0, 0_i64);
+    // Nearly always one round: only damaged turns take a place without being due.
     while due.len() < limit && bytes < ANSWER_BYTES_MAX {
-        let Some(row) = rows.next().map_err(|error| meaning(&error))? else { break };
-        if let Ok(turn) = read_due(db, row).map_err(|error| meaning(&error))? {
-            bytes += bytes_of_turn(&turn.turn);
-            due.push(turn);
+        let rounds = rows_max(limit.min(DUE_AT_ONCE));
+        let mut rows = statement.query(params![after, rounds]).map_err(|error| meaning(&error))?;
+        let mut seen = 0;
+        while due.len() < limit && bytes < ANSWER_BYTES_MAX {
+            let Some(row) = rows.next().map_err(|error| meaning(&error))? else { break };
+            seen += 1;
+            let (key, turn) = read_due(db, row).map_err(|error| meaning(&error))?;
+            after = key;
+            if let Ok(turn) = turn {
+                bytes += bytes_of_turn(&turn.turn);
+                due.push(turn);
+            }
+        }
+        if seen < rounds {
+            break;
         }
     }
     Ok(due)
 }
 
-fn read_due(db: &Connection, row: &Row<'_>) -> rusqlite::Result<Result<DueTurn, StoreError>> {
+fn read_due(db: &Connection, row: &Row<'_>) -> sql::Result<(i64, Result<DueTurn, StoreError>)> {
     let session = SessionId::from_uuid(Uuid::from_bytes(row.get(NEXT)?));
     let scope = Scope::as_stored(row.get_ref(NEXT + 1)?.as_str()?, row.get_ref(NEXT + 2)?.as_str()?);
     let turn = TurnRow::read(row)?;
-    let stamp = Stamp(turn.checksum);
-    Ok(turn.turn(db, session).map(|turn| DueTurn { scope, turn, stamp }))
+    let (key, stamp) = (turn.key, Stamp(turn.checksum));
+    Ok((key, turn.turn(db, session).map(|turn| DueTurn { scope, turn, stamp })))
 }
 
 /// Writes what was derived from turns that have not changed since.
-pub(super) fn keep(db: &Connection, rows: Vec<DerivedRow>, changes: &ChangeLog) -> Result<(), StoreError> {
+pub(super) fn keep(db: &Connection, rows: &[DerivedRow]) -> Result<(), StoreError> {
     for derived in rows {
-        if let Some(found) = unchanged(db, &derived)? {
-            let vectors = keep_one(db, &derived, found)?;
+        if let Some(found) = unchanged(db, derived)? {
+            let vectors = keep_one(db, derived, found)?;
             if vectors {
-                changes.note(derived.scope, Touched::Turn(derived.turn));
+                changes::note_of(db, &derived.scope, derived.turn)?;
             }
         }
     }
@@ -374,39 +389,23 @@ fn keep_one(db: &Connection, derived: &DerivedRow, (key, had_vectors): (i64, boo
 }
 
 fn embedder_key(db: &Connection, id: &str) -> Result<i64, StoreError> {
-    execute(db, "INSERT OR IGNORE INTO recall_embedder (id) VALUES (?1)", [id])?;
+    execute(db, "INSERT INTO recall_embedder (id) VALUES (?1) ON CONFLICT DO NOTHING", [id])?;
     let sql = "SELECT key FROM recall_embedder WHERE id = ?1";
     let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
     statement.query_row([id], |row| row.get(0)).map_err(|error| meaning(&error))
 }
 
 /// Puts every turn that has a row on a list; the others are on the first one anyway.
-pub(super) fn again(db: &Connection, what: Todo, changes: &ChangeLog) -> Result<u64, StoreError> {
+pub(super) fn again(db: &Connection, what: Todo) -> Result<u64, StoreError> {
     let list = list(what);
-    execute(db, &format!("INSERT OR IGNORE INTO {list} (turn) SELECT turn FROM recall_row ORDER BY turn"), [])?;
+    let all = format!(
+        "INSERT INTO {list} (turn) SELECT turn FROM recall_row WHERE true ORDER BY turn ON CONFLICT DO NOTHING"
+    );
+    execute(db, &all, [])?;
     if what == Todo::Row {
         // Their rows count as missing now, everywhere.
-        changes.note_everything();
+        changes::note_everything(db)?;
     }
-    let count = format!("SELECT count(*) FROM {list}");
+    let count = format!("SELECT count(*) FROM {list} AS due CROSS JOIN turn ON turn.key = due.turn");
     db.query_row(&count, [], |row| row.get(0)).map_err(|error| meaning(&error))
-}
-
-fn word(what: Todo) -> &'static str {
-    match what {
-        Todo::Row => "row",
-        Todo::Vector => "vector",
-    }
-}
-
-/// What rows or vectors were made with.
-pub(super) fn made_with(db: &Connection, what: Todo) -> Result<Option<String>, StoreError> {
-    let sql = "SELECT made FROM recall_made_with WHERE what = ?1";
-    db.query_row(sql, [word(what)], |row| row.get(0)).optional().map_err(|error| meaning(&error))
-}
-
-/// Notes what rows or vectors are made with.
-pub(super) fn note_made_with(db: &Connection, what: Todo, made: &str) -> Result<(), StoreError> {
-    let sql = "INSERT OR REPLACE INTO recall_made_with (what, made) VALUES (?1, ?2)";
-    execute(db, sql, [word(what), made]).map(drop)
 }

@@ -1,12 +1,12 @@
 //! Other answers to the same question, in SQL.
 
-use rusqlite::{Connection, OptionalExtension, Row, params};
 use xxhash_rust::xxh3::Xxh3;
 
 use super::connect::meaning;
 use super::place::{self, ids_column, read_ids};
 use super::row::{COLUMNS, NEXT, TurnRow, to_json};
 use super::session::execute;
+use super::sql::{self, Connection, OptionalExtension, Row, params};
 use super::turn::{find, rewrite};
 use super::{episode, trace};
 use crate::clock::from_micros;
@@ -99,6 +99,11 @@ pub(super) fn activate(db: &Connection, session_key: i64, number: u64, wanted: u
     show_attempt(db, key, wanted)
 }
 
+/// A try that is there already is written over.
+const REPLACE: &str =
+    "ON CONFLICT (turn, attempt) DO UPDATE SET status = excluded.status, messages = excluded.messages,
+     answer = excluded.answer, ids = excluded.ids, created_at = excluded.created_at, checksum = excluded.checksum";
+
 /// Makes a revision of what a turn says.
 pub(super) fn put_aside(db: &Connection, key: i64, attempt: u32, turn: &Turn, now: i64) -> Result<(), StoreError> {
     let messages = to_json(&turn.messages[1..].to_vec());
@@ -106,11 +111,12 @@ pub(super) fn put_aside(db: &Connection, key: i64, attempt: u32, turn: &Turn, no
     let status = if turn.status == TurnStatus::Pending { TurnStatus::Partial } else { turn.status };
     let status = status.as_str();
     let answer = turn.messages.iter().skip(1).rev().find(|message| message.role == Role::Assistant);
-    let sql = "INSERT OR REPLACE INTO revision (turn, attempt, status, messages, answer, ids, created_at, checksum)
+    let sql = "INSERT INTO revision (turn, attempt, status, messages, answer, ids, created_at, checksum)
                VALUES (?1, ?2, ?3, ?4, ?5, (SELECT ids FROM place WHERE turn = ?1), ?6, ?7)";
+    let sql = format!("{sql} {REPLACE}");
     let print = answer.map(|answer| Fingerprint::of(answer).to_bytes());
     let sum = sum(turn.id, attempt, status, &messages);
-    execute(db, sql, params![key, attempt, status, messages, print, now, sum])?;
+    execute(db, &sql, params![key, attempt, status, messages, print, now, sum])?;
     execute(db, "UPDATE place SET revised = 1 WHERE turn = ?1", [key]).map(drop)
 }
 
@@ -119,8 +125,9 @@ pub(super) fn take_in(db: &Connection, key: i64, turn: TurnId, record: &Revision
     let messages = to_json(&record.messages);
     let status = if record.status == TurnStatus::Pending { TurnStatus::Partial } else { record.status };
     let answer = record.messages.iter().rev().find(|message| message.role == Role::Assistant);
-    let sql = "INSERT OR REPLACE INTO revision (turn, attempt, status, messages, answer, ids, created_at, checksum)
+    let sql = "INSERT INTO revision (turn, attempt, status, messages, answer, ids, created_at, checksum)
                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+    let sql = format!("{sql} {REPLACE}");
     let values = params![
         key,
         record.attempt,
@@ -131,7 +138,7 @@ pub(super) fn take_in(db: &Connection, key: i64, turn: TurnId, record: &Revision
         record.created_at.as_microsecond(),
         sum(turn, record.attempt, status.as_str(), &messages),
     ];
-    execute(db, sql, values).map(drop)
+    execute(db, &sql, values).map(drop)
 }
 
 /// A revision and what its client calls its parts, unless it is damaged.
@@ -162,7 +169,7 @@ pub(super) fn list(db: &Connection, key: i64, turn: TurnId) -> Result<Vec<Revisi
     Ok(revisions)
 }
 
-fn read(row: &Row<'_>, turn: TurnId) -> rusqlite::Result<Result<Revision, StoreError>> {
+fn read(row: &Row<'_>, turn: TurnId) -> sql::Result<Result<Revision, StoreError>> {
     let (attempt, status, messages): (u32, String, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
     let whole = sum(turn, attempt, &status, &messages) == row.get::<_, i64>(4)?;
     let decoded = TurnStatus::parse(&status).zip(serde_json::from_str(&messages).ok()).filter(|_| whole);

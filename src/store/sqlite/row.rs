@@ -1,13 +1,12 @@
 //! A turn as a row: encoding, decoding, and the checksum between them.
 
-use rusqlite::types::ValueRef;
-use rusqlite::{Connection, Row};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 use xxhash_rust::xxh3::Xxh3;
 
 use super::archive;
+use super::sql::{self, Connection, Row, ValueRef};
 use crate::clock::from_micros;
 use crate::id::{SessionId, TurnId};
 use crate::message::{Message, Role};
@@ -18,6 +17,9 @@ use crate::store::archive::Archived;
 /// The columns of a turn, in the order of [`TurnRow::read`].
 pub(super) const COLUMNS: &str = "turn.number, turn.id, turn.status, turn.role, turn.question, turn.answer, turn.extra, turn.metadata, \
      turn.created_at, turn.answered_at, turn.checksum, turn.key, turn.superseded, turn.block";
+
+/// Where the key is among them.
+pub(super) const KEY: usize = 11;
 
 /// The first column behind [`COLUMNS`].
 pub(super) const NEXT: usize = 14;
@@ -109,7 +111,7 @@ impl TurnRow {
     }
 
     /// Reads [`COLUMNS`], whatever is in them: whether that is what was written, the checksum tells.
-    pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+    pub(super) fn read(row: &Row<'_>) -> sql::Result<Self> {
         let id = row.get_ref(1)?.as_blob().ok().and_then(|bytes| Uuid::from_slice(bytes).ok());
         Ok(Self {
             number: integer(row, 0)?.unwrap_or_default() as u64,
@@ -123,7 +125,7 @@ impl TurnRow {
             created_at: integer(row, 8)?.unwrap_or_default(),
             answered_at: integer(row, 9)?,
             checksum: integer(row, 10)?.unwrap_or_default(),
-            key: row.get(11)?,
+            key: row.get(KEY)?,
             superseded: integer(row, 12)?.unwrap_or_default() != 0,
             block: integer(row, 13)?,
         })
@@ -194,12 +196,12 @@ impl TurnRow {
     }
 }
 
-fn integer(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<i64>> {
+fn integer(row: &Row<'_>, column: usize) -> sql::Result<Option<i64>> {
     Ok(row.get_ref(column)?.as_i64().ok())
 }
 
 /// Bytes that are no text any more come back changed, which the checksum notices.
-fn text(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<String>> {
+fn text(row: &Row<'_>, column: usize) -> sql::Result<Option<String>> {
     Ok(match row.get_ref(column)? {
         ValueRef::Text(bytes) | ValueRef::Blob(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
         _ => None,

@@ -1,11 +1,11 @@
 //! Sessions in SQL.
 
 use jiff::Timestamp;
-use rusqlite::{Connection, OptionalExtension, Row, params};
 use uuid::Uuid;
 
 use super::connect::meaning;
 use super::row::to_json;
+use super::sql::{self, Connection, OptionalExtension, Row, params};
 use super::{episode, facts, job, outbox};
 use crate::clock::from_micros;
 use crate::id::SessionId;
@@ -31,7 +31,7 @@ pub(super) fn turn_expiry(ttl: Option<i64>, created_at: i64) -> Option<i64> {
     ttl.map(|micros| if micros < 0 { i64::MAX } else { created_at.saturating_add(micros) })
 }
 
-pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<(i64, Session)> {
+pub(super) fn read(row: &Row<'_>) -> sql::Result<(i64, Session)> {
     let kind: String = row.get(2)?;
     let metadata: String = row.get(3)?;
     let session = Session {
@@ -66,10 +66,10 @@ pub(super) struct Place {
 
 pub(super) const RESERVE: &str = "INSERT INTO session
        (tenant, user, id, kind, metadata, ttl, ttl_of_tenant, next_number, turns, created_at, updated_at, last_accessed)
-     VALUES (?1, ?2, ?3, ?8, ?4, coalesce(?5, (SELECT ttl FROM tenant WHERE name = ?1)), ?5 IS NULL,
+     VALUES (?1, ?2, ?3, ?8, ?4, coalesce(?5, (SELECT ttl FROM tenant WHERE name = ?1)), CASE WHEN ?5 IS NULL THEN 1 ELSE 0 END,
        1 + ?6, ?6, ?7, ?7, ?7)
      ON CONFLICT (tenant, user, id) DO UPDATE SET
-       next_number = next_number + ?6, turns = turns + ?6, updated_at = ?7, last_accessed = ?7
+       next_number = session.next_number + ?6, turns = session.turns + ?6, updated_at = ?7, last_accessed = ?7
      RETURNING key, next_number - ?6, ttl";
 
 /// Makes the session if need be and reserves the next `turns` numbers in it.
@@ -128,7 +128,7 @@ pub(super) fn update(
     if let Some(ttl) = ttl_column(patch.ttl) {
         execute(db, "UPDATE session SET ttl = ?2, ttl_of_tenant = 0 WHERE key = ?1", params![key, ttl])?;
         // As `turn_expiry` says, and never beyond the end of time.
-        let turns = "UPDATE turn SET expires_at = iif(?2 < 0 OR created_at > ?3 - ?2, ?3, created_at + ?2)
+        let turns = "UPDATE turn SET expires_at = iif(?2 < 0 OR created_at > ?3 - max(?2, 0), ?3, created_at + ?2)
                      WHERE session = ?1";
         execute(db, turns, params![key, ttl, i64::MAX])?;
     }
@@ -187,13 +187,12 @@ pub(super) fn stats(db: &Connection, scope: &Scope) -> Result<Stats, StoreError>
     let who = (scope.tenant().as_str(), scope.user().as_str());
     let (sessions, turns) =
         db.query_row(sql, who, |row| Ok((row.get(0)?, row.get(1)?))).map_err(|error| meaning(&error))?;
-    let bytes = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size";
-    let bytes = db.query_row(bytes, [], |row| row.get(0)).map_err(|error| meaning(&error))?;
+    let bytes = db.query_row(sql::BYTES, [], |row| row.get(0)).map_err(|error| meaning(&error))?;
     Ok(Stats { sessions, turns, bytes })
 }
 
 /// Runs a statement from the cache.
-pub(super) fn execute(db: &Connection, sql: &str, values: impl rusqlite::Params) -> Result<usize, StoreError> {
+pub(super) fn execute(db: &Connection, sql: &str, values: impl sql::Params) -> Result<usize, StoreError> {
     let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
     statement.execute(values).map_err(|error| meaning(&error))
 }

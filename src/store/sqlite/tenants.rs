@@ -3,18 +3,18 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use rusqlite::{Connection, OptionalExtension, Row, params};
 use uuid::Uuid;
 
-use super::Sqlite;
+use super::Backend;
 use super::connect::meaning;
 use super::row::to_json;
-use super::seal;
 use super::session::{self, execute, rows_max, ttl_column};
+use super::sql::{self, Connection, OptionalExtension, Row, params};
 use crate::clock::from_micros;
 use crate::id::SessionId;
 use crate::scope::{Scope, Tenant, User};
 use crate::store::tenants::{KEYS_MAX, TENANTS_MAX};
+use crate::store::whose::Whose;
 use crate::store::{Erased, Register, StoreError, StoreFuture, Tenants};
 use crate::tenant::{Key, KeyId, Right, Seal, TenantRecord, TenantSettings, Usage};
 
@@ -38,18 +38,18 @@ fn register(db: &Connection) -> Result<Register, StoreError> {
     Ok(Register { version: version(db)?, tenants, keys })
 }
 
-fn all<T>(db: &Connection, sql: &str, read: fn(&Row<'_>) -> rusqlite::Result<T>) -> Result<Vec<T>, StoreError> {
+fn all<T>(db: &Connection, sql: &str, read: fn(&Row<'_>) -> sql::Result<T>) -> Result<Vec<T>, StoreError> {
     let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
     let rows = statement.query_map([], read).map_err(|error| meaning(&error))?;
     rows.collect::<Result<_, _>>().map_err(|error| meaning(&error))
 }
 
 /// A name from a row, which was checked when it was written.
-fn name<T>(text: &str, parse: fn(&str) -> Result<T, crate::scope::IdError>) -> rusqlite::Result<T> {
-    parse(text).map_err(|error| rusqlite::Error::UserFunctionError(Box::new(error)))
+fn name<T>(text: &str, parse: fn(&str) -> Result<T, crate::scope::IdError>) -> sql::Result<T> {
+    parse(text).map_err(|error| sql::Error::UserFunctionError(Box::new(error)))
 }
 
-fn read_tenant(row: &Row<'_>) -> rusqlite::Result<TenantRecord> {
+fn read_tenant(row: &Row<'_>) -> sql::Result<TenantRecord> {
     Ok(TenantRecord {
         tenant: name(row.get_ref(0)?.as_str()?, Tenant::parse)?,
         settings: TenantSettings::stored(row.get_ref(1)?.as_str()?),
@@ -58,9 +58,9 @@ fn read_tenant(row: &Row<'_>) -> rusqlite::Result<TenantRecord> {
     })
 }
 
-fn read_key(row: &Row<'_>) -> rusqlite::Result<Key> {
-    let text = |column: usize| Ok::<_, rusqlite::Error>(row.get_ref(column)?.as_str_or_null()?);
-    let time = |column: usize| Ok::<_, rusqlite::Error>(row.get::<_, Option<i64>>(column)?.map(from_micros));
+fn read_key(row: &Row<'_>) -> sql::Result<Key> {
+    let text = |column: usize| Ok::<_, sql::Error>(row.get_ref(column)?.as_str_or_null()?);
+    let time = |column: usize| Ok::<_, sql::Error>(row.get::<_, Option<i64>>(column)?.map(from_micros));
     let words = row.get_ref(4)?.as_str()?.split(',').filter_map(|word| word.parse::<Right>().ok());
     Ok(Key {
         id: key_id(row.get_ref(0)?.as_str()?)?,
@@ -77,8 +77,8 @@ fn read_key(row: &Row<'_>) -> rusqlite::Result<Key> {
     })
 }
 
-fn key_id(text: &str) -> rusqlite::Result<KeyId> {
-    KeyId::parse(text).ok_or_else(|| rusqlite::Error::UserFunctionError(format!("`{text}` is no key's id").into()))
+fn key_id(text: &str) -> sql::Result<KeyId> {
+    KeyId::parse(text).ok_or_else(|| sql::Error::UserFunctionError(format!("`{text}` is no key's id").into()))
 }
 
 fn create(db: &Connection, record: &TenantRecord) -> Result<bool, StoreError> {
@@ -115,7 +115,7 @@ fn follow_ttl(db: &Connection, tenant: &str, ttl: Option<i64>) -> Result<(), Sto
     execute(db, sessions, params![tenant, ttl])?;
     // As `session::turn_expiry` says, and never beyond the end of time.
     let turns = "UPDATE turn SET expires_at =
-                   iif(?2 IS NULL, NULL, iif(?2 < 0 OR created_at > ?3 - ?2, ?3, created_at + ?2))
+                   iif(?2 IS NULL, NULL, iif(?2 < 0 OR created_at > ?3 - max(coalesce(?2, 0), 0), ?3, created_at + ?2))
                  WHERE session IN (SELECT key FROM session WHERE tenant = ?1 AND ttl_of_tenant = 1)";
     execute(db, turns, params![tenant, ttl, i64::MAX]).map(drop)
 }
@@ -130,8 +130,7 @@ fn erase(db: &Connection, tenant: &str, sessions_max: usize, now: Timestamp) -> 
     erased.more = erased.sessions == sessions_max as u64;
     if !erased.more {
         for table in tables_with_tenants(db)? {
-            db.execute(&format!("DELETE FROM \"{table}\" WHERE tenant = ?1"), [tenant])
-                .map_err(|error| meaning(&error))?;
+            execute(db, &format!("DELETE FROM {table} WHERE tenant = ?1"), [tenant])?;
         }
         execute(db, "DELETE FROM tenant WHERE name = ?1", [tenant])?;
         changed(db)?;
@@ -147,11 +146,8 @@ fn some_sessions(db: &Connection, tenant: &str, most: usize) -> Result<Vec<(Stri
     rows.collect::<Result<_, _>>().map_err(|error| meaning(&error))
 }
 
-/// Everything that belongs to a tenant says so in a column of this name; a table that is added later is found, too.
 fn tables_with_tenants(db: &Connection) -> Result<Vec<String>, StoreError> {
-    let sql = "SELECT s.name FROM sqlite_schema AS s JOIN pragma_table_info(s.name) AS c
-               WHERE s.type = 'table' AND c.name = 'tenant' AND s.name <> 'session' AND s.sql NOT LIKE 'CREATE VIRTUAL%'";
-    let mut statement = db.prepare(sql).map_err(|error| meaning(&error))?;
+    let mut statement = db.prepare_cached(sql::TABLES_WITH_TENANTS).map_err(|error| meaning(&error))?;
     let rows = statement.query_map([], |row| row.get(0)).map_err(|error| meaning(&error))?;
     rows.collect::<Result<_, _>>().map_err(|error| meaning(&error))
 }
@@ -220,27 +216,27 @@ fn revoke_key(db: &Connection, id: &KeyId, at: Timestamp) -> Result<Option<Key>,
     db.query_row(&find, [id.as_str()], read_key).optional().map_err(|error| meaning(&error))
 }
 
-impl Tenants for Sqlite {
+impl Tenants for Backend {
     fn version(&self) -> StoreFuture<'_, u64> {
-        Box::pin(self.readers.read_here(version))
+        self.read_here_for(Whose::Ours, version)
     }
 
     fn register(&self) -> StoreFuture<'_, Register> {
-        self.read(register)
+        self.read_for(Whose::Ours, register)
     }
 
     fn create(&self, tenant: TenantRecord) -> StoreFuture<'_, bool> {
-        self.write(move |db| create(db, &tenant))
+        self.write_for(Whose::from(&tenant.tenant), move |db| create(db, &tenant))
     }
 
     fn update(&self, tenant: &Tenant, settings: TenantSettings, at: Timestamp) -> StoreFuture<'_, bool> {
         let tenant = tenant.clone();
-        self.write(move |db| update(db, tenant.as_str(), &settings, at))
+        self.write_for(Whose::from(&tenant), move |db| update(db, tenant.as_str(), &settings, at))
     }
 
     fn erase(&self, tenant: &Tenant, sessions_max: usize) -> StoreFuture<'_, Erased> {
-        let (tenant, notes, clock) = (tenant.clone(), self.writer.notes(), Arc::clone(&self.clock));
-        self.write(move |db| {
+        let (tenant, notes, clock) = (tenant.clone(), self.notes(), Arc::clone(&self.clock));
+        self.write_for(Whose::from(&tenant), move |db| {
             let erased = erase(db, tenant.as_str(), sessions_max.max(1), clock.now())?;
             notes.erased(!erased.more);
             Ok(erased)
@@ -249,11 +245,11 @@ impl Tenants for Sqlite {
 
     fn usage(&self, tenant: &Tenant, with_bytes: bool) -> StoreFuture<'_, Usage> {
         let tenant = tenant.clone();
-        self.read(move |db| usage(db, tenant.as_str(), with_bytes))
+        self.read_for(Whose::from(&tenant), move |db| usage(db, tenant.as_str(), with_bytes))
     }
 
     fn add_key(&self, key: Key, ended_before: Timestamp) -> StoreFuture<'_, ()> {
-        self.write(move |db| {
+        self.write_for(Whose::Ours, move |db| {
             forget_ended(db, ended_before)?;
             add_key(db, &key)
         })
@@ -261,24 +257,15 @@ impl Tenants for Sqlite {
 
     fn replace_key(&self, old: &KeyId, ends_at: Timestamp, new: Key) -> StoreFuture<'_, bool> {
         let old = old.clone();
-        self.write(move |db| replace_key(db, &old, ends_at, &new))
+        self.write_for(Whose::Ours, move |db| replace_key(db, &old, ends_at, &new))
     }
 
     fn revoke_key(&self, id: &KeyId, at: Timestamp) -> StoreFuture<'_, Option<Key>> {
         let id = id.clone();
-        self.write(move |db| revoke_key(db, &id, at))
+        self.write_for(Whose::Ours, move |db| revoke_key(db, &id, at))
     }
 
     fn seal(&self, fresh: [u8; 32]) -> StoreFuture<'_, Seal> {
-        let data = self.readers.path().to_owned();
-        Box::pin(async move {
-            let made = tokio::task::spawn_blocking(move || seal::seal(&data, fresh)).await;
-            made.map_err(|error| StoreError::Disk(error.to_string()))?
-        })
+        self.sealed(fresh)
     }
-}
-
-/// How many keys a file has, for whoever looks from outside.
-pub(super) fn count_keys(db: &Connection) -> Result<u64, StoreError> {
-    db.query_row("SELECT count(*) FROM api_key", [], |row| row.get(0)).map_err(|error| meaning(&error))
 }

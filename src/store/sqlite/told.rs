@@ -1,12 +1,12 @@
 //! What of episodes is recalled, in SQL, and their vectors when another embedder makes them.
 
-use rusqlite::{Connection, OptionalExtension, Row, params};
 use uuid::Uuid;
 
 use super::connect::meaning;
 use super::consolidate::bytes;
 use super::episode::{select, without_keys};
 use super::session::{cursor, execute, rows_max};
+use super::sql::{self, Connection, Row, params};
 use crate::episode::{Episode, Meaning};
 use crate::id::EpisodeId;
 use crate::scope::Scope;
@@ -43,17 +43,20 @@ pub(super) fn touched(
 }
 
 /// Summaries whose vector is missing or another embedder's.
-pub(super) fn to_embed(db: &Connection, embedder: &str, page: PageRequest) -> Result<Page<DueEpisode>, StoreError> {
+pub(super) fn to_embed(
+    db: &Connection,
+    embedder: &str,
+    page: PageRequest,
+) -> Result<Vec<(u64, DueEpisode)>, StoreError> {
     let sql = "SELECT key, id, tenant, user, version, summary FROM episode
-               WHERE key > ?1 AND summary <> '' AND embedder IS NOT ?2 ORDER BY key LIMIT ?3";
+               WHERE key > ?1 AND summary <> '' AND embedder IS DISTINCT FROM ?2 ORDER BY key LIMIT ?3";
     let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
     let values = params![cursor(page), embedder, rows_max(page.limit.saturating_add(1))];
     let rows = statement.query_map(values, read_due).map_err(|error| meaning(&error))?;
-    let found = rows.collect::<Result<Vec<_>, _>>().map_err(|error| meaning(&error))?;
-    Ok(Page::cut(found, page.limit))
+    rows.collect::<Result<_, _>>().map_err(|error| meaning(&error))
 }
 
-fn read_due(row: &Row<'_>) -> rusqlite::Result<(u64, DueEpisode)> {
+fn read_due(row: &Row<'_>) -> sql::Result<(u64, DueEpisode)> {
     let due = DueEpisode {
         scope: Scope::as_stored(row.get_ref(2)?.as_str()?, row.get_ref(3)?.as_str()?),
         id: EpisodeId::from_uuid(Uuid::from_bytes(row.get(1)?)),
@@ -72,15 +75,4 @@ pub(super) fn keep_vector(db: &Connection, due: &DueEpisode, vector: &Meaning) -
     let id = due.id.as_uuid().as_bytes();
     let values = params![vector.embedder, bytes(&vector.values), due.key, id, due.version, tenant, user];
     execute(db, sql, values).map(drop)
-}
-
-/// The embedder that last made all vectors.
-pub(super) fn embedded_with(db: &Connection) -> Result<Option<String>, StoreError> {
-    let sql = "SELECT made FROM recall_made_with WHERE what = 'episode'";
-    db.query_row(sql, [], |row| row.get(0)).optional().map_err(|error| meaning(&error))
-}
-
-/// Notes the embedder that made all vectors.
-pub(super) fn note_embedded_with(db: &Connection, embedder: &str) -> Result<(), StoreError> {
-    execute(db, "INSERT OR REPLACE INTO recall_made_with (what, made) VALUES ('episode', ?1)", [embedder]).map(drop)
 }

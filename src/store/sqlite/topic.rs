@@ -3,11 +3,10 @@
 //! **Invariant:** a turn that is shown belongs to one topic or is on the list of those that belong to none. Whoever writes
 //! a turn calls [`added`] or [`rewritten`]; triggers see to those that are hidden or removed.
 
-use rusqlite::{Connection, OptionalExtension, Row, params};
-
 use super::connect::meaning;
 use super::recall::Before;
 use super::session::execute;
+use super::sql::{Connection, OptionalExtension, Row, params};
 use super::topics::tell;
 use crate::id::TopicId;
 use crate::scope::Scope;

@@ -1,9 +1,8 @@
 //! What was recalled for a turn and why, in SQL.
 
-use rusqlite::{Connection, OptionalExtension, params};
-
 use super::connect::meaning;
 use super::session::execute;
+use super::sql::{Connection, OptionalExtension, params};
 use crate::id::TurnId;
 use crate::scope::Scope;
 use crate::store::{StoreError, TRACE_BYTES_MAX};
@@ -20,7 +19,8 @@ pub(super) fn keep(
     trace: Option<&str>,
 ) -> Result<(), StoreError> {
     let Some(trace) = trace.filter(|trace| trace.len() <= TRACE_BYTES_MAX) else { return Ok(()) };
-    let sql = "INSERT OR REPLACE INTO recall_trace (turn, session, number, trace) VALUES (?1, ?2, ?3, ?4)";
+    let sql = "INSERT INTO recall_trace (turn, session, number, trace) VALUES (?1, ?2, ?3, ?4)
+               ON CONFLICT (turn) DO UPDATE SET session = excluded.session, number = excluded.number, trace = excluded.trace";
     execute(db, sql, params![key, session_key, number, trace])?;
     // An old turn that was answered again keeps its own until the next one comes.
     let old = "DELETE FROM recall_trace WHERE session = ?1 AND turn <> ?2

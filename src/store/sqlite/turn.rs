@@ -1,13 +1,13 @@
 //! Turns in SQL.
 
 use jiff::Timestamp;
-use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::Map;
 
 use super::connect::meaning;
 use super::job::{Follow, after_turn};
 use super::row::{COLUMNS, NEXT, TurnRow};
 use super::session::{self, Place, cursor, execute, reserve, rows_max, turn_expiry};
+use super::sql::{self, Connection, OptionalExtension, params};
 use super::{archive, episode, fact, place, recall, revision, topic, trace};
 use crate::clock::from_micros;
 use crate::id::{SessionId, TurnId};
@@ -377,7 +377,7 @@ pub(super) fn list(
     let mut statement = db.prepare_cached(&list_sql()).map_err(|error| meaning(&error))?;
     let values = params![key, cursor(page), rows_max(page.limit.saturating_add(1)), page.superseded];
     let rows = statement.query_map(values, TurnRow::read).map_err(|error| meaning(&error))?;
-    let decode = |row: rusqlite::Result<TurnRow>| {
+    let decode = |row: sql::Result<TurnRow>| {
         let row = row.map_err(|error| meaning(&error))?;
         Ok((row.number, row.turn(db, session)?))
     };
@@ -422,12 +422,11 @@ pub(super) fn give_up_on_tools(db: &Connection, before: i64, turns_max: usize) -
 fn with_sessions(
     db: &Connection,
     sql: &str,
-    values: impl rusqlite::Params,
+    values: impl sql::Params,
 ) -> Result<Vec<(SessionId, TurnRow)>, StoreError> {
     let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
-    let read = |row: &rusqlite::Row<'_>| {
-        Ok((SessionId::from_uuid(uuid::Uuid::from_bytes(row.get(NEXT)?)), TurnRow::read(row)?))
-    };
+    let read =
+        |row: &sql::Row<'_>| Ok((SessionId::from_uuid(uuid::Uuid::from_bytes(row.get(NEXT)?)), TurnRow::read(row)?));
     let rows = statement.query_map(values, read).map_err(|error| meaning(&error))?;
     rows.collect::<Result<_, _>>().map_err(|error| meaning(&error))
 }
@@ -446,7 +445,8 @@ pub(super) fn by_id(db: &Connection, scope: &Scope, id: TurnId) -> Result<Option
 pub(super) fn fail_abandoned(db: &Connection, turns_max: usize) -> Result<u64, StoreError> {
     let sql = format!(
         "SELECT {COLUMNS}, session.id FROM turn JOIN session ON session.key = turn.session
-         WHERE turn.status = 'pending' LIMIT ?1"
+         WHERE {} LIMIT ?1",
+        sql::ABANDONED
     );
     let rows = with_sessions(db, &sql, [rows_max(turns_max)])?;
     let count = rows.len() as u64;

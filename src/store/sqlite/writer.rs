@@ -56,11 +56,6 @@ impl Notes {
         self.erased.fetch_or(something, Ordering::Relaxed);
     }
 
-    /// What changed for whoever holds turns in memory.
-    pub(super) fn changes(&self) -> &ChangeLog {
-        &self.changes
-    }
-
     /// Says that a job was asked for: whoever does jobs is told when it is on disk.
     pub(super) fn jobs(&self, some: bool) {
         self.jobs.fetch_or(some, Ordering::Relaxed);
@@ -195,7 +190,7 @@ impl Writer {
 
     /// What changed for whoever holds turns in memory.
     pub(super) fn changes(&self) -> &ChangeLog {
-        self.notes.changes()
+        &self.notes.changes
     }
 
     /// What a write can ask of the thread.

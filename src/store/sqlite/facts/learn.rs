@@ -3,17 +3,17 @@
 use std::collections::{BTreeSet, HashMap};
 
 use jiff::Timestamp;
-use rusqlite::{Connection, OptionalExtension, Row, params};
 use uuid::Uuid;
 
+use super::super::connect::meaning;
+use super::super::recall::SHOWN;
+use super::super::session::execute;
+use super::super::sql::{Connection, OptionalExtension, Row, params};
 use super::row::{Family, act, all, bytes};
 use super::settle::{Because, settle};
 use crate::fact::{Act, Change, Maker, Statement};
 use crate::id::{FactId, MessageId, SessionId, TurnId};
 use crate::scope::Scope;
-use crate::store::sqlite::connect::meaning;
-use crate::store::sqlite::recall::SHOWN;
-use crate::store::sqlite::session::execute;
 use crate::store::{Cause, FACTS_MAX, Learned, Noted, StoreError, Understood};
 
 /// Why something is not learned when a user has too many facts.
@@ -42,7 +42,7 @@ pub(super) fn learn(db: &Connection, understood: &[Understood], now: Timestamp) 
 }
 
 /// Takes what a memory model noted in a session, if the session is as far as it was. Answers whether it is.
-pub(in crate::store::sqlite) fn note(
+pub(in super::super) fn note(
     db: &Connection,
     session_key: i64,
     noted: &Noted,
@@ -146,8 +146,10 @@ const KEEP: &str = "
     ON CONFLICT (tenant, user, id) DO UPDATE SET
         value = excluded.value, confidence = excluded.confidence, importance = excluded.importance,
         from_at = excluded.from_at, until_at = excluded.until_at, standing = excluded.standing
-    WHERE value <> excluded.value OR confidence <> excluded.confidence OR importance <> excluded.importance
-       OR from_at IS NOT excluded.from_at OR until_at IS NOT excluded.until_at OR standing <> excluded.standing";
+    WHERE fact_statement.value <> excluded.value OR fact_statement.confidence <> excluded.confidence
+       OR fact_statement.importance <> excluded.importance OR fact_statement.standing <> excluded.standing
+       OR fact_statement.from_at IS DISTINCT FROM excluded.from_at
+       OR fact_statement.until_at IS DISTINCT FROM excluded.until_at";
 
 /// Writes a statement. Answers whether it is new, or other than before.
 fn keep(db: &Connection, scope: &Scope, said: &Statement) -> Result<bool, StoreError> {
@@ -180,7 +182,7 @@ fn note_refused(db: &Connection, one: &Understood, turn: i64, full: u64) -> Resu
     let maker = one.maker.as_str();
     execute(db, "DELETE FROM fact_refused WHERE turn = ?1 AND maker = ?2", params![turn, maker])?;
     let sql = "INSERT INTO fact_refused (turn, maker, reason, tenant, user, count) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
-               ON CONFLICT (turn, maker, reason) DO UPDATE SET count = count + excluded.count";
+               ON CONFLICT (turn, maker, reason) DO UPDATE SET count = fact_refused.count + excluded.count";
     let (tenant, user) = (one.scope.tenant().as_str(), one.scope.user().as_str());
     let full = (TOO_MANY, full);
     for (reason, count) in one.refused.iter().chain([&full]).filter(|(_, count)| *count > 0) {
@@ -209,7 +211,7 @@ pub(super) fn say(
 
 /// Removes what was said in a session, in all its lives, and the facts that nothing else says. Answers whether there
 /// was anything.
-pub(in crate::store::sqlite) fn forget(
+pub(in super::super) fn forget(
     db: &Connection,
     scope: &Scope,
     session: SessionId,
@@ -236,19 +238,6 @@ pub(super) fn again(db: &Connection, scope: Option<&Scope>) -> Result<u64, Store
     execute(db, &sql, params![tenant, user])?;
     let sql = "UPDATE session SET understood = 0 WHERE ?1 IS NULL OR (tenant = ?1 AND user = ?2)";
     execute(db, sql, params![tenant, user])?;
-    db.query_row("SELECT count(*) FROM fact_todo", [], |row| row.get(0)).map_err(|error| meaning(&error))
-}
-
-const MADE: &str = "facts";
-
-/// Notes what understands messages. Answers how many are to be understood anew.
-pub(super) fn made_with(db: &Connection, made_with: &str) -> Result<u64, StoreError> {
-    let sql = "SELECT made FROM recall_made_with WHERE what = ?1";
-    let before: Option<String> =
-        db.query_row(sql, [MADE], |row| row.get(0)).optional().map_err(|error| meaning(&error))?;
-    if before.as_deref() == Some(made_with) {
-        return Ok(0);
-    }
-    execute(db, "INSERT OR REPLACE INTO recall_made_with (what, made) VALUES (?1, ?2)", [MADE, made_with])?;
-    if before.is_some() { again(db, None) } else { Ok(0) }
+    let count = "SELECT count(*) FROM fact_todo AS due CROSS JOIN turn ON turn.key = due.turn";
+    db.query_row(count, [], |row| row.get(0)).map_err(|error| meaning(&error))
 }

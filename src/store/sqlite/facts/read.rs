@@ -1,19 +1,19 @@
 //! What is kept of facts.
 
 use jiff::Timestamp;
-use rusqlite::{Connection, Row, params};
 use uuid::Uuid;
 
+use super::super::connect::meaning;
+use super::super::recall::{DUE_AT_ONCE, SHOWN};
+use super::super::row::{COLUMNS, KEY, NEXT, TurnRow};
+use super::super::session::{self, cursor, rows_max};
+use super::super::sql::{self, Connection, Row, params};
 use super::row::{AFTER_FACT, FACT, KeptFact, STATEMENT, all, find, message, read_fact, read_statement, status};
 use crate::clock::from_micros;
 use crate::fact::{Evidence, Fact, Status, What};
 use crate::id::{FactId, MessageId, SessionId, UndoId};
 use crate::scope::Scope;
 use crate::store::recall::Stamp;
-use crate::store::sqlite::connect::meaning;
-use crate::store::sqlite::recall::SHOWN;
-use crate::store::sqlite::row::{COLUMNS, NEXT, TurnRow};
-use crate::store::sqlite::session::{self, cursor, rows_max};
 use crate::store::{
     Cause, DueFacts, FactCounts, FactEvent, FactHistory, Known, Outdated, Page, QUOTES_LAST, StoreError, Unread,
     WhichFacts,
@@ -29,15 +29,23 @@ pub(super) fn due(db: &Connection, limit: usize) -> Result<Vec<DueFacts>, StoreE
     let sql = format!(
         "SELECT {COLUMNS}, session.id, tenant, user, session.key FROM fact_todo AS due
          CROSS JOIN turn ON turn.key = due.turn CROSS JOIN session ON session.key = turn.session
-         WHERE turn.status <> 'pending' ORDER BY due.turn"
+         WHERE due.turn > ?1 AND turn.status <> 'pending' ORDER BY due.turn LIMIT ?2"
     );
     let mut statement = db.prepare_cached(&sql).map_err(|error| meaning(&error))?;
-    let mut rows = statement.query([]).map_err(|error| meaning(&error))?;
-    let mut due = Vec::new();
+    let (mut due, mut after, at_once) = (Vec::new(), 0_i64, rows_max(limit.min(DUE_AT_ONCE)));
+    // Nearly always one round: only damaged turns take a place without being due.
     while due.len() < limit {
-        let Some(row) = rows.next().map_err(|error| meaning(&error))? else { break };
-        due.extend(read_due(db, row)?);
+        let mut rows = statement.query(params![after, at_once]).map_err(|error| meaning(&error))?;
+        let mut seen = 0;
+        while let Some(row) = rows.next().map_err(|error| meaning(&error))? {
+            (seen, after) = (seen + 1, row.get(KEY).map_err(|error| meaning(&error))?);
+            due.extend(read_due(db, row)?);
+        }
+        if seen < at_once {
+            break;
+        }
     }
+    due.truncate(limit);
     Ok(due)
 }
 
@@ -103,12 +111,12 @@ fn answers_before(
 }
 
 /// What holds, the most important first.
-pub(in crate::store::sqlite) const HELD: &str =
+pub(in super::super) const HELD: &str =
     "WHERE tenant = ?1 AND user = ?2 AND status = 'active' AND (until_at IS NULL OR until_at > ?3)
      ORDER BY importance DESC, category, path";
 
 /// Whether anything held once and does not any more.
-pub(in crate::store::sqlite) const SOME_OUTDATED: &str = "SELECT EXISTS (
+pub(in super::super) const SOME_OUTDATED: &str = "SELECT EXISTS (
      SELECT 1 FROM fact WHERE tenant = ?1 AND user = ?2 AND status IN ('superseded', 'retracted', 'expired'))
      OR EXISTS (SELECT 1 FROM fact WHERE tenant = ?1 AND user = ?2 AND status = 'active' AND until_at <= ?3)";
 
@@ -216,7 +224,7 @@ fn evidence(db: &Connection, fact: i64) -> Result<Vec<Evidence>, StoreError> {
 }
 
 /// What is stated and no longer so, and what holds instead.
-pub(in crate::store::sqlite) fn outdated_sql(stated: &str) -> String {
+pub(in super::super) fn outdated_sql(stated: &str) -> String {
     format!(
         "SELECT {FACT}, said.message, (SELECT now.value FROM fact AS now WHERE now.tenant = fact.tenant AND now.user = fact.user
                            AND now.category = fact.category AND now.path = fact.path AND now.status = 'active'
@@ -228,10 +236,10 @@ pub(in crate::store::sqlite) fn outdated_sql(stated: &str) -> String {
     )
 }
 
-pub(in crate::store::sqlite) const BY_MESSAGE: &str = "said.message = ?4";
-pub(in crate::store::sqlite) const BY_SESSION: &str = "said.session = ?4 AND said.said_at BETWEEN ?5 AND ?6";
+pub(in super::super) const BY_MESSAGE: &str = "said.message = ?4";
+pub(in super::super) const BY_SESSION: &str = "said.session = ?4 AND said.said_at BETWEEN ?5 AND ?6";
 
-fn read_outdated(row: &Row<'_>) -> rusqlite::Result<Option<Outdated>> {
+fn read_outdated(row: &Row<'_>) -> sql::Result<Option<Outdated>> {
     let Some(message) = message(row, AFTER_FACT)? else { return Ok(None) };
     Ok(Some(Outdated { message, was: read_fact(row)?.fact, is: row.get(AFTER_FACT + 1)? }))
 }

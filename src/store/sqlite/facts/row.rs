@@ -1,15 +1,14 @@
 //! Statements and facts as rows.
 
-use rusqlite::types::ToSql;
-use rusqlite::{Connection, OptionalExtension, Row, params};
 use uuid::Uuid;
 
+use super::super::connect::meaning;
+use super::super::sql::{self, Connection, OptionalExtension, Row, ToSql, params};
 use crate::clock::from_micros;
 use crate::fact::{Act, Category, Evidence, Fact, Key, Maker, Statement, Status};
 use crate::id::{FactId, MessageId, SessionId};
 use crate::scope::Scope;
 use crate::store::StoreError;
-use crate::store::sqlite::connect::meaning;
 
 /// A user's facts about one name, its items included: they change together.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,7 +22,7 @@ impl Family {
         Self { category: key.category, name: key.name.clone() }
     }
 
-    pub(super) fn read(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
+    pub(super) fn read(row: &Row<'_>, first: usize) -> sql::Result<Self> {
         Ok(Self { category: category(row, first)?, name: row.get(first + 1)? })
     }
 }
@@ -56,7 +55,7 @@ pub(super) const FACT: &str =
 /// The first column behind [`FACT`].
 pub(super) const AFTER_FACT: usize = 20;
 
-pub(super) fn read_fact(row: &Row<'_>) -> rusqlite::Result<KeptFact> {
+pub(super) fn read_fact(row: &Row<'_>) -> sql::Result<KeptFact> {
     let fact = Fact {
         id: FactId::from_uuid(Uuid::from_bytes(row.get(1)?)),
         key: key(row, 2)?,
@@ -81,12 +80,12 @@ pub(super) const STATEMENT: &str =
     "said.key, said.id, said.category, said.path, said.value, said.act, said.confidence, said.importance,
      said.from_at, said.until_at, said.message, said.session, said.said_at, said.quote, said.maker, said.standing,
      said.learned_at, said.also, said.fact,
-     said.shown AND NOT EXISTS (
+     said.shown = 1 AND NOT EXISTS (
          SELECT 1 FROM fact_undone AS undone CROSS JOIN fact_undo AS undo ON undo.key = undone.undo
          WHERE undone.what IN (said.id, said.message) AND undo.in_force = 1
            AND undo.tenant = said.tenant AND undo.user = said.user)";
 
-pub(super) fn read_statement(row: &Row<'_>) -> rusqlite::Result<KeptStatement> {
+pub(super) fn read_statement(row: &Row<'_>) -> sql::Result<KeptStatement> {
     let statement = Statement {
         order: row.get(0)?,
         id: FactId::from_uuid(Uuid::from_bytes(row.get(1)?)),
@@ -107,21 +106,21 @@ pub(super) fn read_statement(row: &Row<'_>) -> rusqlite::Result<KeptStatement> {
     Ok(KeptStatement { statement, fact: row.get(18)?, in_force: row.get(19)? })
 }
 
-fn key(row: &Row<'_>, first: usize) -> rusqlite::Result<Key> {
+fn key(row: &Row<'_>, first: usize) -> sql::Result<Key> {
     Ok(Key::from_path(category(row, first)?, row.get_ref(first + 1)?.as_str()?))
 }
 
 /// The database checks the word.
-fn category(row: &Row<'_>, at: usize) -> rusqlite::Result<Category> {
+fn category(row: &Row<'_>, at: usize) -> sql::Result<Category> {
     Ok(Category::parse(row.get_ref(at)?.as_str()?).unwrap_or(Category::Identity))
 }
 
 /// Likewise. What cannot be read is not told.
-pub(super) fn status(row: &Row<'_>, at: usize) -> rusqlite::Result<Status> {
+pub(super) fn status(row: &Row<'_>, at: usize) -> sql::Result<Status> {
     Ok(Status::parse(row.get_ref(at)?.as_str()?).unwrap_or(Status::Quarantined))
 }
 
-fn evidence(row: &Row<'_>, first: usize) -> rusqlite::Result<Evidence> {
+fn evidence(row: &Row<'_>, first: usize) -> sql::Result<Evidence> {
     let session: Option<[u8; 16]> = row.get(first + 1)?;
     Ok(Evidence {
         message: message(row, first)?,
@@ -131,12 +130,12 @@ fn evidence(row: &Row<'_>, first: usize) -> rusqlite::Result<Evidence> {
     })
 }
 
-pub(super) fn message(row: &Row<'_>, at: usize) -> rusqlite::Result<Option<MessageId>> {
+pub(super) fn message(row: &Row<'_>, at: usize) -> sql::Result<Option<MessageId>> {
     let bytes: Option<[u8; 16]> = row.get(at)?;
     Ok(bytes.map(|bytes| MessageId::from_uuid(Uuid::from_bytes(bytes))))
 }
 
-fn time(row: &Row<'_>, at: usize) -> rusqlite::Result<Option<jiff::Timestamp>> {
+fn time(row: &Row<'_>, at: usize) -> sql::Result<Option<jiff::Timestamp>> {
     Ok(row.get::<_, Option<i64>>(at)?.map(from_micros))
 }
 
@@ -175,7 +174,7 @@ pub(super) fn all<T>(
     db: &Connection,
     sql: &str,
     values: &[&dyn ToSql],
-    read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+    read: impl FnMut(&Row<'_>) -> sql::Result<T>,
 ) -> Result<Vec<T>, StoreError> {
     let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
     let rows = statement.query_map(values, read).map_err(|error| meaning(&error))?;

@@ -3,14 +3,14 @@
 use std::collections::{BTreeSet, HashMap};
 
 use jiff::Timestamp;
-use rusqlite::{Connection, params};
 
+use super::super::connect::meaning;
+use super::super::session::{execute, rows_max};
+use super::super::sql::{Connection, params};
 use super::row::{FACT, Family, KeptFact, KeptStatement, STATEMENT, all, bytes, read_fact, read_statement};
 use crate::fact::{Change, Fact, Statement, Version, What, reconcile, timeline};
 use crate::id::{FactId, MessageId};
 use crate::scope::Scope;
-use crate::store::sqlite::connect::meaning;
-use crate::store::sqlite::session::{execute, rows_max};
 use crate::store::{Cause, QUOTES_LAST, STATEMENTS_MAX, StoreError};
 
 /// Why facts are settled, and when.

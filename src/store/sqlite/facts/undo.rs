@@ -3,16 +3,16 @@
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
-use rusqlite::{Connection, OptionalExtension, params};
 use uuid::Uuid;
 
+use super::super::connect::meaning;
+use super::super::session::execute;
+use super::super::sql::{self, Connection, OptionalExtension, params};
 use super::row::{Family, KeptFact, all, find};
 use super::settle::{Because, settle};
 use crate::fact::{Change, Fact, Status};
 use crate::id::{FactId, MessageId, UndoId};
 use crate::scope::Scope;
-use crate::store::sqlite::connect::meaning;
-use crate::store::sqlite::session::execute;
 use crate::store::{Cause, StoreError, Undo, Undone};
 
 /// Undoes something.
@@ -108,9 +108,9 @@ impl Undoing<'_> {
     }
 
     /// Ids that a query finds; `?1` and `?2` are whose.
-    fn ids(&self, sql: &str, values: &[&dyn rusqlite::ToSql]) -> Result<Vec<Uuid>, StoreError> {
+    fn ids(&self, sql: &str, values: &[&dyn sql::ToSql]) -> Result<Vec<Uuid>, StoreError> {
         let (tenant, user) = (self.scope.tenant().as_str(), self.scope.user().as_str());
-        let mut all_values: Vec<&dyn rusqlite::ToSql> = vec![&tenant, &user];
+        let mut all_values: Vec<&dyn sql::ToSql> = vec![&tenant, &user];
         all_values.extend(values);
         all(self.db, sql, &all_values, |row| Ok(Uuid::from_bytes(row.get(0)?)))
     }

@@ -5,64 +5,62 @@ mod write;
 
 use std::sync::Arc;
 
-use super::Sqlite;
+use super::Backend;
 use super::job::Follow;
 use crate::id::SessionId;
 use crate::scope::{Scope, Tenant, User};
+use crate::store::whose::Whose;
 use crate::store::{
     Arrival, EpisodesAfter, SessionsAfter, StoreError, StoreFuture, TakenIn, Takeout, TopicsAfter, TurnRecords,
     TurnsAfter,
 };
 use crate::takeout::{EpisodeRecord, SessionRecord, TopicRecord};
 
-impl Takeout for Sqlite {
+impl Takeout for Backend {
     fn next_user(&self, tenant: &Tenant, after: Option<&User>) -> StoreFuture<'_, Option<Scope>> {
         let (tenant, after) = (tenant.clone(), after.cloned());
-        self.read(move |db| read::next_user(db, &tenant, after.as_ref()))
+        self.read_for(Whose::from(&tenant), move |db| read::next_user(db, &tenant, after.as_ref()))
     }
 
     fn topic_records(&self, scope: &Scope, which: TopicsAfter) -> StoreFuture<'_, Option<Vec<TopicRecord>>> {
-        let scope = scope.clone();
-        self.read(move |db| read::topics(db, &scope, which))
+        self.read(scope, move |db, scope| read::topics(db, scope, which))
     }
 
     fn session_records(&self, scope: &Scope, which: SessionsAfter) -> StoreFuture<'_, Option<Vec<SessionRecord>>> {
-        let scope = scope.clone();
-        self.read(move |db| read::sessions(db, &scope, which))
+        self.read(scope, move |db, scope| read::sessions(db, scope, which))
     }
 
     fn episode_records(&self, scope: &Scope, which: EpisodesAfter) -> StoreFuture<'_, Option<Vec<EpisodeRecord>>> {
-        let scope = scope.clone();
-        self.read(move |db| read::episodes(db, &scope, which))
+        self.read(scope, move |db, scope| read::episodes(db, scope, which))
     }
 
     fn turn_records(&self, scope: &Scope, session: SessionId, which: TurnsAfter) -> StoreFuture<'_, TurnRecords> {
-        let scope = scope.clone();
-        self.read(move |db| read::turns(db, &scope, session, which))
+        self.read(scope, move |db, scope| read::turns(db, scope, session, which))
     }
 
     fn take_in(&self, scope: &Scope, arrival: Arrival, dry: bool) -> StoreFuture<'_, TakenIn> {
-        let scope = scope.clone();
         if dry {
-            return self.read(move |db| write::look(db, &scope, &arrival));
+            return self.read(scope, move |db, scope| write::look(db, scope, &arrival));
         }
-        let (due, notes, clock) = (self.due, self.writer.notes(), Arc::clone(&self.clock));
-        self.write(move |db| write::take_in(db, &scope, arrival, clock.now(), Follow { due, notes: &notes }))
+        let (due, notes, clock) = (self.due, self.notes(), Arc::clone(&self.clock));
+        self.write(scope, move |db, scope| {
+            write::take_in(db, scope, arrival, clock.now(), Follow { due, notes: &notes })
+        })
     }
 
     fn take_in_topics(&self, scope: &Scope, topics: Vec<TopicRecord>, dry: bool) -> StoreFuture<'_, u64> {
-        let scope = scope.clone();
         match dry {
-            true => self.read(move |db| count(&topics, |topic| write::is_new_topic(db, &scope, topic))),
-            false => self.write(move |db| count(&topics, |topic| write::topic(db, &scope, topic))),
+            true => self.read(scope, move |db, scope| count(&topics, |topic| write::is_new_topic(db, scope, topic))),
+            false => self.write(scope, move |db, scope| count(&topics, |topic| write::topic(db, scope, topic))),
         }
     }
 
     fn take_in_gone(&self, scope: &Scope, episodes: Vec<EpisodeRecord>, dry: bool) -> StoreFuture<'_, u64> {
-        let scope = scope.clone();
         match dry {
-            true => self.read(move |db| count(&episodes, |record| write::is_new_episode(db, &scope, record))),
-            false => self.write(move |db| count(&episodes, |record| write::gone(db, &scope, record))),
+            true => {
+                self.read(scope, move |db, scope| count(&episodes, |record| write::is_new_episode(db, scope, record)))
+            }
+            false => self.write(scope, move |db, scope| count(&episodes, |record| write::gone(db, scope, record))),
         }
     }
 }

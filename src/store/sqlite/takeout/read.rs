@@ -1,18 +1,18 @@
 //! What is handed out.
 
 use jiff::Timestamp;
-use rusqlite::{Connection, OptionalExtension, Row, params};
 use uuid::Uuid;
 
+use super::super::connect::meaning;
+use super::super::row::{COLUMNS, NEXT, TurnRow};
+use super::super::session::rows_max;
+use super::super::sql::{self, Connection, OptionalExtension, Row, params};
+use super::super::{episode, place, revision, session};
 use crate::clock::from_micros;
 use crate::episode::Episode;
 use crate::id::{EpisodeId, SessionId, TopicId, TurnId};
 use crate::scope::{Scope, Tenant, User};
 use crate::session::{ClientIds, Session};
-use crate::store::sqlite::connect::meaning;
-use crate::store::sqlite::row::{COLUMNS, NEXT, TurnRow};
-use crate::store::sqlite::session::rows_max;
-use crate::store::sqlite::{episode, place, revision, session};
 use crate::store::{EpisodesAfter, SessionsAfter, StoreError, TopicsAfter, TurnOrDamage, TurnRecords, TurnsAfter};
 use crate::takeout::{EpisodeRecord, RevisionRecord, SessionRecord, TopicLink, TopicRecord, TurnRecord};
 use crate::topic::Topic;
@@ -100,7 +100,7 @@ fn place_of_topic(db: &Connection, scope: &Scope, id: Option<TopicId>) -> Result
     db.query_row(sql, values, read).optional().map_err(|error| meaning(&error))
 }
 
-fn topic(row: &Row<'_>) -> rusqlite::Result<TopicRecord> {
+fn topic(row: &Row<'_>) -> sql::Result<TopicRecord> {
     let tags: String = row.get(5)?;
     let merged_into: Option<[u8; 16]> = row.get(9)?;
     let topic = Topic {
@@ -164,7 +164,7 @@ fn key_of_episode(db: &Connection, scope: &Scope, id: Option<EpisodeId>) -> Resu
 fn turns_sql() -> String {
     format!(
         "SELECT {COLUMNS}, (SELECT id FROM turn AS before WHERE before.session = turn.session AND before.number = parent),
-                attempt, ids, revised, topic.id, topic.title_turn IS turn.key, turn.key <= topic.title_knows
+                attempt, ids, revised, topic.id, topic.title_turn IS NOT DISTINCT FROM turn.key, turn.key <= topic.title_knows
          FROM turn LEFT JOIN place ON place.turn = turn.key LEFT JOIN topic_turn ON topic_turn.turn = turn.key
               LEFT JOIN topic ON topic.key = topic_turn.topic
          WHERE turn.session = ?1 AND turn.number > ?2 AND turn.created_at >= ?3 ORDER BY turn.number LIMIT ?4"
@@ -207,10 +207,9 @@ struct Standing {
 }
 
 impl Standing {
-    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
-        let id =
-            |column: usize| Ok::<_, rusqlite::Error>(row.get::<_, Option<[u8; 16]>>(column)?.map(Uuid::from_bytes));
-        let flag = |column: usize| Ok::<_, rusqlite::Error>(row.get::<_, Option<bool>>(column)?.unwrap_or_default());
+    fn read(row: &Row<'_>) -> sql::Result<Self> {
+        let id = |column: usize| Ok::<_, sql::Error>(row.get::<_, Option<[u8; 16]>>(column)?.map(Uuid::from_bytes));
+        let flag = |column: usize| Ok::<_, sql::Error>(row.get::<_, Option<bool>>(column)?.unwrap_or_default());
         let (gives_title, in_title) = (flag(NEXT + 5)?, flag(NEXT + 6)?);
         Ok(Self {
             row: TurnRow::read(row)?,
@@ -268,8 +267,8 @@ impl Standing {
 fn all<T>(
     db: &Connection,
     sql: &str,
-    values: impl rusqlite::Params,
-    read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+    values: impl sql::Params,
+    read: impl FnMut(&Row<'_>) -> sql::Result<T>,
 ) -> Result<Vec<T>, StoreError> {
     let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
     let rows = statement.query_map(values, read).map_err(|error| meaning(&error))?;

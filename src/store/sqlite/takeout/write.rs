@@ -1,18 +1,18 @@
 //! What is taken in.
 
 use jiff::Timestamp;
-use rusqlite::{Connection, OptionalExtension, Row, params};
 
+use super::super::connect::meaning;
+use super::super::job::{self, Follow, after_turn};
+use super::super::row::to_json;
+use super::super::session::{self, Place, execute, ttl_column};
+use super::super::sql::{Connection, OptionalExtension, Row, params};
+use super::super::{consolidate, place, revision, topic as topics, turn};
 use crate::episode::{Episode, Level};
 use crate::id::{SessionId, TurnId};
 use crate::job::JobKind;
 use crate::scope::Scope;
 use crate::session::{Fingerprint, Turn, TurnStatus};
-use crate::store::sqlite::connect::meaning;
-use crate::store::sqlite::job::{self, Follow, after_turn};
-use crate::store::sqlite::row::to_json;
-use crate::store::sqlite::session::{self, Place, execute, ttl_column};
-use crate::store::sqlite::{consolidate, place, revision, topic as topics, turn};
 use crate::store::{Arrival, StoreError, TakenIn, check};
 use crate::takeout::{EpisodeRecord, SessionRecord, TopicLink, TopicRecord, TurnRecord};
 
@@ -36,13 +36,6 @@ pub(super) fn look(db: &Connection, scope: &Scope, arrival: &Arrival) -> Result<
         taken.episodes += u64::from(untold);
     }
     Ok(taken)
-}
-
-impl TakenIn {
-    fn count(&mut self, record: &TurnRecord) {
-        self.turns += 1;
-        self.messages += record.messages.len() as u64;
-    }
 }
 
 /// Writes a conversation, or a part of it.
@@ -100,7 +93,7 @@ fn check(record: &TurnRecord) -> Result<(), StoreError> {
 fn place_for(db: &Connection, scope: &Scope, record: &SessionRecord) -> Result<(Place, bool), StoreError> {
     let sql = "INSERT INTO session (tenant, user, id, kind, metadata, ttl, ttl_of_tenant, next_number, turns, created_at,
                                     updated_at, last_accessed, history)
-               VALUES (?1, ?2, ?3, ?4, ?5, coalesce(?6, (SELECT ttl FROM tenant WHERE name = ?1)), ?6 IS NULL, ?7, 0, ?8, ?9,
+               VALUES (?1, ?2, ?3, ?4, ?5, coalesce(?6, (SELECT ttl FROM tenant WHERE name = ?1)), CASE WHEN ?6 IS NULL THEN 1 ELSE 0 END, ?7, 0, ?8, ?9,
                        ?10, ?11) ON CONFLICT (tenant, user, id) DO NOTHING";
     let (tenant, user) = (scope.tenant().as_str(), scope.user().as_str());
     let values = params![

@@ -5,7 +5,7 @@ use rusqlite::Connection;
 use super::DataFile;
 use crate::store::Todo;
 use crate::store::sqlite::connect::open_writer;
-use crate::store::sqlite::{expire, facts, job, recall, session, topics, turn};
+use crate::store::sqlite::{expire, facts, recall, session, sql, topics, turn};
 
 #[track_caller]
 fn check(sql: &str, expected: &str) {
@@ -88,7 +88,7 @@ fn a_users_sessions_are_read_along_their_index() {
 
 #[test]
 fn the_next_job_is_at_the_front_of_its_index() {
-    check(job::FIRST_DUE, "SEARCH job USING INDEX job_by_time (run_at<?)");
+    check(sql::FIRST_DUE, "SEARCH job USING INDEX job_by_time (run_at<?)");
 }
 
 /// Loading a scope reads no turns: the index has their keys, and what is derived lies beside.
@@ -110,7 +110,8 @@ fn what_recall_keeps_is_read_without_the_turns() {
 fn what_is_to_be_made_is_read_from_its_list() {
     for what in [Todo::Row, Todo::Vector] {
         check_each(&recall::todo_sql(what), |plan| {
-            assert!(plan.starts_with("SCAN due;") && !plan.contains("TEMP B-TREE"), "{plan}");
+            let along = "SEARCH due USING INTEGER PRIMARY KEY (rowid>?);";
+            assert!(plan.starts_with(along) && !plan.contains("TEMP B-TREE"), "{plan}");
             assert!(plan.contains("SEARCH turn USING INTEGER PRIMARY KEY (rowid=?)"), "{plan}");
         });
     }

@@ -4,7 +4,7 @@ use futures_util::future::join_all;
 
 use super::*;
 use crate::session::OpenTurn;
-use crate::store::sqlite::ABANDONED_BATCH;
+use crate::store::sqlite::calls::ABANDONED_BATCH;
 
 #[tokio::test]
 async fn a_bug_in_one_write_leaves_the_others_alone() {

@@ -2,17 +2,16 @@
 
 use std::sync::Arc;
 
-use rusqlite::{Connection, OptionalExtension, params};
-
+use super::super::connect::meaning;
+use super::super::recall::SHOWN;
+use super::super::row::{COLUMNS, TurnRow, to_json};
+use super::super::session::execute;
+use super::super::sql::{Connection, OptionalExtension, params};
+use super::super::topic;
+use super::super::writer::Notes;
 use super::{read, tell};
 use crate::id::{SessionId, TopicId, TurnId};
 use crate::scope::Scope;
-use crate::store::sqlite::connect::meaning;
-use crate::store::sqlite::recall::SHOWN;
-use crate::store::sqlite::row::{COLUMNS, TurnRow, to_json};
-use crate::store::sqlite::session::execute;
-use crate::store::sqlite::topic;
-use crate::store::sqlite::writer::Notes;
 use crate::store::{DerivedTopic, KeptTopic, PlacedTurn, StoreError, TopicMerge, TopicPatch};
 use crate::topic::{Sketch, rated};
 
@@ -74,6 +73,7 @@ pub(super) fn keep(db: &Connection, scope: &Scope, derived: &DerivedTopic, told:
 }
 
 /// Looks whether topics are due to be told, and says so to whoever does jobs.
+#[derive(Clone)]
 pub(super) struct Telling {
     pub(super) due: u64,
     pub(super) notes: Arc<Notes>,
@@ -121,13 +121,14 @@ pub(super) fn merge(db: &Connection, scope: &Scope, merge: &TopicMerge, told: Te
     }
     write_sketch(db, into, &merge.sketch)?;
     execute(db, "UPDATE topic_turn SET topic = ?1 WHERE topic = ?2", [into, from])?;
+    let mut tags: Vec<String> = tags_of(db, into)?;
+    let more = tags_of(db, from)?;
+    tags.extend(more.into_iter().filter(|tag| !tags.contains(tag)).collect::<Vec<_>>());
     let gathered = "UPDATE topic SET version = topic.version + 1, accesses = topic.accesses + other.accesses,
             importance = max(topic.importance, other.importance), last_used = max(topic.last_used, other.last_used),
-            created_at = min(topic.created_at, other.created_at), summary = NULL, told_by = NULL, told = 0,
-            tags = (SELECT json_group_array(DISTINCT value) FROM (
-                SELECT value FROM json_each(topic.tags) UNION ALL SELECT value FROM json_each(other.tags)))
+            created_at = min(topic.created_at, other.created_at), summary = NULL, told_by = NULL, told = 0, tags = ?3
         FROM topic AS other WHERE topic.key = ?1 AND other.key = ?2";
-    execute(db, gathered, [into, from])?;
+    execute(db, gathered, params![into, from, to_json(&tags)])?;
     execute(db, "UPDATE topic SET merged_into = ?1 WHERE key = ?2 OR merged_into = ?2", [into, from])?;
     execute(
         db,
@@ -141,10 +142,17 @@ pub(super) fn merge(db: &Connection, scope: &Scope, merge: &TopicMerge, told: Te
     Ok(true)
 }
 
+fn tags_of(db: &Connection, topic: i64) -> Result<Vec<String>, StoreError> {
+    let sql = "SELECT tags FROM topic WHERE key = ?1";
+    let tags: String = db.query_row(sql, [topic], |row| row.get(0)).map_err(|error| meaning(&error))?;
+    // The database checks that it is JSON.
+    Ok(serde_json::from_str(&tags).unwrap_or_default())
+}
+
 /// What a sketch does not know cannot be merged; it is taken in first.
 fn untaken_in(db: &Connection, topic: i64) -> Result<bool, StoreError> {
     let sql = "SELECT EXISTS (SELECT 1 FROM topic_turn WHERE topic = ?1 AND taken_in = 0)
-                   OR (SELECT stale FROM topic WHERE key = ?1)";
+                   OR (SELECT stale = 1 FROM topic WHERE key = ?1)";
     db.query_row(sql, [topic], |row| row.get(0)).map_err(|error| meaning(&error))
 }
 
@@ -164,14 +172,8 @@ pub(super) fn forget(db: &Connection, scope: &Scope, ids: &[TopicId], at: i64) -
     Ok(forgotten)
 }
 
-/// Notes what sketches are made with; all are made anew when that changed.
-pub(super) fn made_with(db: &Connection, made: &str) -> Result<u64, StoreError> {
-    let sql = "SELECT made FROM recall_made_with WHERE what = 'topic'";
-    let before: Option<String> = db.query_row(sql, [], |row| row.get(0)).optional().map_err(|error| meaning(&error))?;
-    if before.as_deref() == Some(made) {
-        return Ok(0);
-    }
-    execute(db, "INSERT OR REPLACE INTO recall_made_with (what, made) VALUES ('topic', ?1)", [made])?;
+/// All sketches are to be made anew. Answers how many.
+pub(super) fn again(db: &Connection) -> Result<u64, StoreError> {
     let again = "UPDATE topic SET stale = 1, version = version + 1 WHERE forgotten_at IS NULL AND merged_into IS NULL";
     execute(db, again, []).map(|topics| topics as u64)
 }

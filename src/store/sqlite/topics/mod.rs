@@ -10,46 +10,46 @@ pub(super) use read::{CURRENT, LIVE, list_sql, turns_sql};
 
 use jiff::Timestamp;
 
-use super::{Sqlite, recall};
+use super::{Backend, made, recall};
 use crate::id::{TopicId, TurnId};
 use crate::scope::Scope;
 use crate::session::Turn;
+use crate::store::whose::Whose;
 use crate::store::{
     DerivedTopic, DueTurn, KeptTopic, Moment, Page, PageRequest, PlacedTurn, SketchedTopic, StoreFuture, TopicMerge,
     TopicOutline, TopicPatch, Topics, Untold, WhichTopics,
 };
 
-impl Sqlite {
+/// What topics are called where it is noted what they are made with.
+const MADE: &str = "topic";
+
+impl Backend {
     /// What it takes to see that a topic is due to be told.
     fn telling(&self) -> keep::Telling {
-        keep::Telling { due: self.due.topic, notes: self.writer.notes() }
+        keep::Telling { due: self.due.topic, notes: self.notes() }
     }
 }
 
-impl Topics for Sqlite {
+impl Topics for Backend {
     fn topic_outline(&self, scope: &Scope, at: Option<Moment>) -> StoreFuture<'_, TopicOutline> {
-        let scope = scope.clone();
-        Box::pin(async move { self.readers.read_here(|db| read::outline(db, &scope, at)).await })
+        self.read_here(scope, move |db, scope| read::outline(db, scope, at))
     }
 
     fn topic_sketches(&self, scope: &Scope, ids: &[TopicId]) -> StoreFuture<'_, Vec<SketchedTopic>> {
-        let (scope, ids) = (scope.clone(), ids.to_vec());
-        self.look_up(ids.len(), move |db| read::sketches(db, &scope, &ids))
+        let ids = ids.to_vec();
+        self.look_up(scope, ids.len(), move |db, scope| read::sketches(db, scope, &ids))
     }
 
     fn topics_kept(&self, scope: &Scope, which: WhichTopics) -> StoreFuture<'_, Page<KeptTopic>> {
-        let scope = scope.clone();
-        self.read(move |db| read::list(db, &scope, &which))
+        self.read(scope, move |db, scope| read::list(db, scope, &which))
     }
 
     fn topic_kept(&self, scope: &Scope, id: TopicId) -> StoreFuture<'_, Option<KeptTopic>> {
-        let scope = scope.clone();
-        self.read(move |db| read::find(db, &scope, id))
+        self.read(scope, move |db, scope| read::find(db, scope, id))
     }
 
     fn change_topic(&self, scope: &Scope, id: TopicId, patch: TopicPatch) -> StoreFuture<'_, Option<KeptTopic>> {
-        let scope = scope.clone();
-        self.write(move |db| keep::change(db, &scope, id, &patch))
+        self.write(scope, move |db, scope| keep::change(db, scope, id, &patch))
     }
 
     fn topic_turns(
@@ -59,66 +59,69 @@ impl Topics for Sqlite {
         archived: bool,
         page: PageRequest,
     ) -> StoreFuture<'_, Option<Page<(u64, Turn)>>> {
-        let scope = scope.clone();
-        self.read(move |db| read::turns(db, &scope, id, archived, page))
+        self.read(scope, move |db, scope| read::turns(db, scope, id, archived, page))
     }
 
     fn archived_messages(&self, scope: &Scope, id: TopicId) -> StoreFuture<'_, u64> {
-        let scope = scope.clone();
-        self.read(move |db| read::archived_messages(db, &scope, id))
+        self.read(scope, move |db, scope| read::archived_messages(db, scope, id))
     }
 
     fn last_topic_turns(&self, scope: &Scope, id: TopicId, turns_max: usize) -> StoreFuture<'_, Option<Vec<Turn>>> {
-        let scope = scope.clone();
-        self.read(move |db| read::last_turns(db, &scope, id, turns_max))
+        self.read(scope, move |db, scope| read::last_turns(db, scope, id, turns_max))
     }
 
     fn topics_of(&self, scope: &Scope, turns: &[TurnId]) -> StoreFuture<'_, Vec<(TurnId, TopicId)>> {
-        let (scope, turns) = (scope.clone(), turns.to_vec());
-        self.read(move |db| read::of_turns(db, &scope, &turns))
+        let turns = turns.to_vec();
+        self.read(scope, move |db, scope| read::of_turns(db, scope, &turns))
     }
 
     fn topic_todo(&self, limit: usize) -> StoreFuture<'_, Vec<DueTurn>> {
-        self.read(move |db| recall::due(db, &recall::due_sql("topic_todo"), limit))
+        self.read_each("topic_todo", limit, |db, limit| recall::due(db, &recall::due_sql("topic_todo"), limit))
     }
 
     fn place_turns(&self, turns: Vec<PlacedTurn>) -> StoreFuture<'_, ()> {
-        self.write(move |db| keep::place(db, &turns))
+        let placed = self.write_groups(turns, |turn| Whose::from(&turn.scope), keep::place);
+        Box::pin(async move { placed.await.map(drop) })
     }
 
     fn topics_due(&self, limit: usize) -> StoreFuture<'_, Vec<(Scope, TopicId)>> {
-        self.read(move |db| read::due(db, limit))
+        self.read_each("topic", limit, read::due)
     }
 
     fn remake_topic(&self, scope: &Scope, id: TopicId) -> StoreFuture<'_, bool> {
-        let scope = scope.clone();
-        self.write(move |db| keep::remake(db, &scope, id))
+        self.write(scope, move |db, scope| keep::remake(db, scope, id))
     }
 
     fn keep_topic(&self, scope: &Scope, derived: DerivedTopic) -> StoreFuture<'_, bool> {
-        let scope = scope.clone();
         let told = self.telling();
-        self.write(move |db| keep::keep(db, &scope, &derived, told))
+        self.write(scope, move |db, scope| keep::keep(db, scope, &derived, told))
     }
 
     fn merge_topics(&self, scope: &Scope, merge: TopicMerge) -> StoreFuture<'_, bool> {
-        let scope = scope.clone();
         let told = self.telling();
-        self.write(move |db| keep::merge(db, &scope, &merge, told))
+        self.write(scope, move |db, scope| keep::merge(db, scope, &merge, told))
     }
 
     fn forget_topics(&self, scope: &Scope, ids: &[TopicId], at: Timestamp) -> StoreFuture<'_, u64> {
-        let (scope, ids) = (scope.clone(), ids.to_vec());
-        self.write(move |db| keep::forget(db, &scope, &ids, at.as_microsecond()))
+        let ids = ids.to_vec();
+        self.write(scope, move |db, scope| keep::forget(db, scope, &ids, at.as_microsecond()))
     }
 
     fn topic_to_tell(&self, scope: &Scope, turns_max: usize) -> StoreFuture<'_, Option<Untold>> {
-        let scope = scope.clone();
-        self.read(move |db| tell::first(db, &scope, turns_max))
+        self.read(scope, move |db, scope| tell::first(db, scope, turns_max))
     }
 
     fn topics_made_with(&self, made_with: &str) -> StoreFuture<'_, u64> {
         let made_with = made_with.to_owned();
-        self.write(move |db| keep::made_with(db, &made_with))
+        Box::pin(async move {
+            let before = self.read_for(Whose::Ours, |db| made::with(db, MADE)).await?;
+            if before.as_deref() == Some(&*made_with) {
+                return Ok(0);
+            }
+            // Noted last: what is interrupted is done again.
+            let again = self.write_each(keep::again).await?;
+            self.write_for(Whose::Ours, move |db| made::note(db, MADE, &made_with)).await?;
+            Ok(again.into_iter().sum())
+        })
     }
 }

@@ -1,17 +1,17 @@
 //! What is kept of topics.
 
-use rusqlite::{Connection, OptionalExtension, Row, params};
 use uuid::Uuid;
 
+use super::super::connect::meaning;
+use super::super::recall::SHOWN;
+use super::super::row::{COLUMNS, NEXT, TurnRow};
+use super::super::session::{self, rows_max};
+use super::super::sql::{self, Connection, OptionalExtension, Row, params};
+use super::super::topic::look_up;
 use crate::clock::from_micros;
 use crate::id::{SessionId, TopicId, TurnId};
 use crate::scope::Scope;
 use crate::session::Turn;
-use crate::store::sqlite::connect::meaning;
-use crate::store::sqlite::recall::SHOWN;
-use crate::store::sqlite::row::{COLUMNS, NEXT, TurnRow};
-use crate::store::sqlite::session::{self, rows_max};
-use crate::store::sqlite::topic::look_up;
 use crate::store::{
     KeptTopic, Moment, Page, PageRequest, SketchedTopic, StoreError, TOPICS_PLACED_MAX, TopicOutline, WhichTopics,
 };
@@ -25,12 +25,12 @@ const LAST_TURNS: usize = 32;
 const CURRENT_WITHIN: usize = 16;
 
 /// The topics that a message may join: the last used.
-pub(in crate::store::sqlite) const LIVE: &str = "SELECT id, version FROM topic INDEXED BY topic_live
+pub(in super::super) const LIVE: &str = "SELECT id, version FROM topic INDEXED BY topic_live
      WHERE tenant = ?1 AND user = ?2 AND forgotten_at IS NULL AND merged_into IS NULL
      ORDER BY last_used DESC, key DESC LIMIT ?3";
 
 /// The topic of the last turn of a conversation that has one.
-pub(in crate::store::sqlite) const CURRENT: &str = "SELECT topic.id FROM (
+pub(in super::super) const CURRENT: &str = "SELECT topic.id FROM (
          SELECT key, number FROM turn WHERE session = ?1 AND number < ?2 AND superseded = 0
          ORDER BY number DESC LIMIT ?3) AS turn
      CROSS JOIN topic_turn ON topic_turn.turn = turn.key CROSS JOIN topic ON topic.key = topic_turn.topic
@@ -67,7 +67,7 @@ pub(super) fn sketches(db: &Connection, scope: &Scope, ids: &[TopicId]) -> Resul
 }
 
 /// A sketch that cannot be read counts as missing, and is made anew.
-fn sketched(row: &Row<'_>, id: TopicId) -> rusqlite::Result<SketchedTopic> {
+fn sketched(row: &Row<'_>, id: TopicId) -> sql::Result<SketchedTopic> {
     let bytes: Option<Vec<u8>> = row.get(4)?;
     let sketch = bytes.as_deref().map(Sketch::decode);
     Ok(SketchedTopic {
@@ -105,7 +105,7 @@ const KEPT: &str =
      (SELECT coalesce(sum(messages), 0) FROM topic_turn WHERE topic = topic.key),
      (SELECT coalesce(sum(messages), 0) FROM topic_turn WHERE topic = topic.key AND turn > topic.told)";
 
-fn kept(row: &Row<'_>) -> rusqlite::Result<(u64, KeptTopic)> {
+fn kept(row: &Row<'_>) -> sql::Result<(u64, KeptTopic)> {
     let tags: String = row.get(6)?;
     let topic = Topic {
         id: topic_id(row, 1)?,
@@ -123,7 +123,7 @@ fn kept(row: &Row<'_>) -> rusqlite::Result<(u64, KeptTopic)> {
     Ok((row.get(0)?, KeptTopic { topic, forgotten_at, untold: row.get(11)? }))
 }
 
-pub(in crate::store::sqlite) fn list_sql() -> String {
+pub(in super::super) fn list_sql() -> String {
     format!(
         "SELECT {KEPT} FROM topic WHERE tenant = ?1 AND user = ?2 AND key > ?3 AND merged_into IS NULL
            AND (?4 OR forgotten_at IS NULL)
@@ -205,7 +205,7 @@ pub(super) fn first_words(db: &Connection, topic: i64) -> Result<Option<(i64, St
     Ok(rows.into_iter().find_map(title))
 }
 
-pub(in crate::store::sqlite) fn turns_sql(from: &str, direction: &str) -> String {
+pub(in super::super) fn turns_sql(from: &str, direction: &str) -> String {
     format!(
         "SELECT {COLUMNS}, session.id FROM topic_turn CROSS JOIN turn ON turn.key = topic_turn.turn
          CROSS JOIN session ON session.key = turn.session
@@ -247,8 +247,8 @@ pub(super) fn due(db: &Connection, limit: usize) -> Result<Vec<(Scope, TopicId)>
 pub(super) fn all<T>(
     db: &Connection,
     sql: &str,
-    values: impl rusqlite::Params,
-    read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+    values: impl sql::Params,
+    read: impl FnMut(&Row<'_>) -> sql::Result<T>,
 ) -> Result<Vec<T>, StoreError> {
     let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
     let rows = statement.query_map(values, read).map_err(|error| meaning(&error))?;
@@ -265,14 +265,14 @@ pub(super) fn state(db: &Connection, scope: &Scope, id: TopicId) -> Result<Optio
     statement.query_row(who, read).optional().map_err(|error| meaning(&error))
 }
 
-pub(super) fn with_session(row: &Row<'_>) -> rusqlite::Result<(SessionId, TurnRow)> {
+pub(super) fn with_session(row: &Row<'_>) -> sql::Result<(SessionId, TurnRow)> {
     Ok((SessionId::from_uuid(Uuid::from_bytes(row.get(NEXT)?)), TurnRow::read(row)?))
 }
 
-pub(super) fn topic_id(row: &Row<'_>, column: usize) -> rusqlite::Result<TopicId> {
+pub(super) fn topic_id(row: &Row<'_>, column: usize) -> sql::Result<TopicId> {
     Ok(TopicId::from_uuid(Uuid::from_bytes(row.get(column)?)))
 }
 
-fn turn_id(row: &Row<'_>, column: usize) -> rusqlite::Result<TurnId> {
+fn turn_id(row: &Row<'_>, column: usize) -> sql::Result<TurnId> {
     Ok(TurnId::from_uuid(Uuid::from_bytes(row.get(column)?)))
 }

@@ -1,16 +1,15 @@
 //! Telling topics: which are due, what they do not tell yet, and what they tell now.
 
-use rusqlite::{Connection, OptionalExtension, Row, params};
-
+use super::super::connect::meaning;
+use super::super::job;
+use super::super::row::{COLUMNS, NEXT, TurnRow};
+use super::super::session::{execute, rows_max};
+use super::super::sql::{Connection, OptionalExtension, Row, params};
 use super::read::{all, state, topic_id, with_session};
 use crate::clock::from_micros;
 use crate::id::SessionId;
 use crate::job::JobKind;
 use crate::scope::Scope;
-use crate::store::sqlite::connect::meaning;
-use crate::store::sqlite::job;
-use crate::store::sqlite::row::{COLUMNS, NEXT, TurnRow};
-use crate::store::sqlite::session::{execute, rows_max};
 use crate::store::{Stamp, StoreError, TopicTold, Untold, UntoldTurn};
 
 /// Messages after the last turn that the summary tells.
@@ -19,7 +18,7 @@ const UNTOLD: &str = "SELECT coalesce(sum(messages), 0) FROM topic_turn
 
 /// Looks whether enough was said in a topic that its summary does not tell; then a job is asked for, at the session of its
 /// last turn. Answers whether it is.
-pub(in crate::store::sqlite) fn look(db: &Connection, topic: i64, due: u64) -> Result<bool, StoreError> {
+pub(in super::super) fn look(db: &Connection, topic: i64, due: u64) -> Result<bool, StoreError> {
     if due == 0 || untold(db, topic)? < due {
         return Ok(false);
     }
@@ -39,7 +38,7 @@ fn untold(db: &Connection, topic: i64) -> Result<u64, StoreError> {
     statement.query_row([topic], |row| row.get(0)).map_err(|error| meaning(&error))
 }
 
-pub(in crate::store::sqlite) const FIRST_DUE: &str =
+pub(in super::super) const FIRST_DUE: &str =
     "SELECT key, id, summary, told, last_used FROM topic INDEXED BY topic_to_tell
      WHERE tenant = ?1 AND user = ?2 AND due = 1 AND forgotten_at IS NULL AND merged_into IS NULL ORDER BY key LIMIT 1";
 
@@ -76,7 +75,7 @@ fn turns(db: &Connection, topic: i64, told: u64, turns_max: usize) -> Result<Vec
 }
 
 /// What became of a topic that was told.
-pub(in crate::store::sqlite) enum Written {
+pub(in super::super) enum Written {
     /// It is, or it went meanwhile; whether another of the user's is due.
     Done { more: bool },
     /// What was read is no longer so.
@@ -84,7 +83,7 @@ pub(in crate::store::sqlite) enum Written {
 }
 
 /// Writes what a topic tells now, if it was made from the topic as it is.
-pub(in crate::store::sqlite) fn apply(
+pub(in super::super) fn apply(
     db: &Connection,
     scope: &Scope,
     told: &TopicTold,
@@ -128,9 +127,9 @@ fn is_as_read(db: &Connection, key: i64, told: &TopicTold) -> Result<bool, Store
 }
 
 /// A turn of a topic is said otherwise, or joins it late: what was told up to it is told anew.
-pub(in crate::store::sqlite) fn said_otherwise(db: &Connection, topic: i64, turn: i64) -> Result<(), StoreError> {
+pub(in super::super) fn said_otherwise(db: &Connection, topic: i64, turn: i64) -> Result<(), StoreError> {
     // On most turns this look is all: what was just said has not been told.
-    let sql = "SELECT told >= ?2 OR coalesce(title_knows >= ?2, 0) FROM topic WHERE key = ?1";
+    let sql = "SELECT told >= ?2 OR coalesce(title_knows >= ?2, false) FROM topic WHERE key = ?1";
     let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
     if !statement.query_row([topic, turn], |row| row.get(0)).map_err(|error| meaning(&error))? {
         return Ok(());
@@ -144,7 +143,7 @@ pub(in crate::store::sqlite) fn said_otherwise(db: &Connection, topic: i64, turn
 }
 
 /// Forgets what topics tell, of one user or of everybody, so that it is told again.
-pub(in crate::store::sqlite) fn make_again(db: &Connection, scope: Option<&Scope>, due: u64) -> Result<(), StoreError> {
+pub(in super::super) fn make_again(db: &Connection, scope: Option<&Scope>, due: u64) -> Result<(), StoreError> {
     let (tenant, user) = scope.map(|scope| (scope.tenant().as_str(), scope.user().as_str())).unzip();
     let sql = "SELECT key FROM topic WHERE told > 0 AND forgotten_at IS NULL AND merged_into IS NULL
                AND (?1 IS NULL OR (tenant = ?1 AND user = ?2))";

@@ -1,0 +1,74 @@
+//! The store that the settings name: a file, or a database that several instances share.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::engine::variable;
+use super::failure::Advised;
+use crate::clock::Clock;
+use crate::config::Settings;
+use crate::store::{Sqlite, Store, StoreError};
+
+/// A store that was opened.
+pub(super) struct Opened {
+    pub(super) store: Arc<dyn Store>,
+    /// The file, if it is one.
+    pub(super) file: Option<Arc<Sqlite>>,
+    /// Where it is, for people.
+    pub(super) place: PathBuf,
+}
+
+/// Opens the store.
+pub(super) async fn open(settings: &Settings, clock: &Arc<dyn Clock>) -> anyhow::Result<Opened> {
+    match settings.database_url() {
+        Some(url) => open_database(url, settings, clock).await,
+        None => open_file(settings, clock),
+    }
+}
+
+fn open_file(settings: &Settings, clock: &Arc<dyn Clock>) -> anyhow::Result<Opened> {
+    let place = settings.data_file(variable);
+    let file = Arc::new(open_sqlite(&place, clock)?.with_windows(&settings.episodes()));
+    Ok(Opened { store: Arc::clone(&file) as _, file: Some(file), place })
+}
+
+fn open_sqlite(data: &Path, clock: &Arc<dyn Clock>) -> anyhow::Result<Sqlite> {
+    let opened = Sqlite::open(data, Arc::clone(clock));
+    opened.map_err(|error| {
+        let hint = match &error {
+            StoreError::InUse { holder, .. } if holder.url.is_some() => {
+                "stop that server, or use another file with --data"
+            }
+            StoreError::InUse { .. } => {
+                "end that process first, or name another file with --data; several can share a running `recalld serve`"
+            }
+            StoreError::NotOurs { .. } => "name another file with --data; this one is left as it is",
+            StoreError::CannotOpen { .. } => "check the folder's rights, or name another file with --data",
+            _ => return error.into(),
+        };
+        Advised::new("cannot open the data file", hint, error).into()
+    })
+}
+
+#[cfg(feature = "postgres")]
+async fn open_database(url: &str, settings: &Settings, clock: &Arc<dyn Clock>) -> anyhow::Result<Opened> {
+    use crate::store::{Postgres, PostgresSettings};
+
+    let opened = Postgres::open(PostgresSettings::new(url), Arc::clone(clock)).await.map_err(unreachable)?;
+    let store = opened.with_windows(&settings.episodes());
+    let place = PathBuf::from(format!("PostgreSQL at {}", store.place()));
+    Ok(Opened { store: Arc::new(store), file: None, place })
+}
+
+/// What to do when a database does not open.
+#[cfg(feature = "postgres")]
+pub(super) fn unreachable(error: StoreError) -> anyhow::Error {
+    let hint = "see `database_url` in the settings; is the server there, and may this user make tables? \
+                `recalld migrate` makes them once, as a user who may";
+    Advised::new("cannot open the database", hint, error).into()
+}
+
+#[cfg(not(feature = "postgres"))]
+async fn open_database(_: &str, _: &Settings, _: &Arc<dyn Clock>) -> anyhow::Result<Opened> {
+    anyhow::bail!("this recalld was built without the feature `postgres`")
+}

@@ -1,0 +1,134 @@
+//! Connecting, and what errors mean.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use tokio_postgres::Config;
+use tokio_postgres::config::Host;
+
+use super::schema::RUNTIME_ROLE;
+use super::sql::{Connection, Error};
+use super::tls::Tls;
+use crate::store::StoreError;
+
+/// How a database is reached.
+#[derive(Debug, Clone)]
+pub struct PostgresSettings {
+    /// `postgres://user:password@host:port/database?sslmode=require`
+    pub url: String,
+    /// The schema in it that holds our tables: a plain name.
+    pub schema: String,
+    /// Most connections at one time; whoever needs one more waits.
+    pub connections_max: usize,
+    /// How long to wait for one that is free.
+    pub wait_timeout: Duration,
+    /// How long to wait for the server when one is made.
+    pub connect_timeout: Duration,
+    /// How long a statement may take.
+    pub statement_timeout: Duration,
+}
+
+impl PostgresSettings {
+    /// The usual settings for a database.
+    pub fn new(url: &str) -> Self {
+        Self {
+            url: url.to_owned(),
+            schema: "recalld".to_owned(),
+            connections_max: 16,
+            wait_timeout: Duration::from_secs(30),
+            connect_timeout: Duration::from_secs(5),
+            statement_timeout: Duration::from_secs(20),
+        }
+    }
+
+    /// Where the database is, without a word of who may come in.
+    pub fn place(&self) -> String {
+        let Ok(config) = Config::from_str(&self.url) else { return "an address that cannot be read".to_owned() };
+        let host = match config.get_hosts().first() {
+            Some(Host::Tcp(name)) => name.clone(),
+            #[cfg(unix)]
+            Some(Host::Unix(path)) => path.display().to_string(),
+            None => "localhost".to_owned(),
+        };
+        let port = config.get_ports().first().copied().unwrap_or(5432);
+        format!("{host}:{port}/{} ({})", config.get_dbname().unwrap_or_default(), self.schema)
+    }
+
+    fn cannot(&self, reason: impl std::fmt::Display) -> StoreError {
+        StoreError::CannotOpen { path: self.place().into(), reason: reason.to_string() }
+    }
+
+    /// Checks what can be checked without asking the server.
+    pub(super) fn checked(&self) -> Result<Config, StoreError> {
+        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+        if self.schema.is_empty()
+            || !self.schema.chars().all(plain)
+            || self.schema.starts_with(|c: char| !c.is_ascii_lowercase())
+        {
+            return Err(self.cannot("the schema's name must be lower-case letters, digits and underscores"));
+        }
+        let mut config = Config::from_str(&self.url).map_err(|error| self.cannot(error))?;
+        let timeout = self.statement_timeout.as_millis();
+        let ours = format!("-c statement_timeout={timeout} -c idle_in_transaction_session_timeout={}", 2 * timeout);
+        let options = [config.get_options().unwrap_or_default(), &ours].join(" ");
+        config.options(options.trim()).application_name("recalld").connect_timeout(self.connect_timeout);
+        config.keepalives_idle(Duration::from_secs(30));
+        Ok(config)
+    }
+}
+
+/// Who a connection is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Who {
+    /// Whoever the address names, to make tables.
+    Owner,
+    /// Whoever serves: bound by row-level security, where the role could be made.
+    Runtime,
+}
+
+/// Opens a connection. Blocks until that is done.
+pub(super) fn connect(settings: &PostgresSettings, who: Who, instance: &str) -> Result<Connection, StoreError> {
+    let config = settings.checked()?;
+    let tls = Tls::new().map_err(|reason| settings.cannot(reason))?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| StoreError::Disk(error.to_string()))?;
+    let connected =
+        runtime.block_on(async { tokio::time::timeout(settings.connect_timeout, config.connect(tls)).await });
+    let (client, connection) = connected
+        .map_err(|_| StoreError::Disk(format!("{} did not answer in time", settings.place())))?
+        .map_err(|error| meaning(&Error::from(error)))?;
+    runtime.spawn(async move {
+        // Whoever waits for an answer is told what went wrong.
+        let _ = connection.await;
+    });
+    // The server gives up first: its word says more.
+    let db = Connection::new(runtime, client, settings.statement_timeout + Duration::from_secs(5));
+    let schema = &settings.schema;
+    let mut setup = format!("SET search_path = {schema}, public; SET recalld.instance = '{instance}';");
+    if who == Who::Runtime {
+        setup.push_str(&format!(
+            "DO $$ BEGIN IF EXISTS (SELECT 1 FROM pg_roles WHERE rolname = '{RUNTIME_ROLE}')
+                 AND pg_has_role(current_user, '{RUNTIME_ROLE}', 'MEMBER') THEN
+                 SET ROLE {RUNTIME_ROLE}; END IF; END $$;"
+        ));
+    }
+    db.batch(&setup).map_err(|error| meaning(&error))?;
+    Ok(db)
+}
+
+/// Says what an error means while data is read or written.
+pub(super) fn meaning(error: &Error) -> StoreError {
+    let Error::Postgres(cause) = error else {
+        return match error {
+            Error::Late(_) => StoreError::Disk(error.to_string()),
+            _ => StoreError::Refused(error.to_string()),
+        };
+    };
+    let Some(said) = cause.as_db_error() else { return StoreError::Disk(error.to_string()) };
+    match said.code().code() {
+        "53100" => StoreError::Full(error.to_string()),
+        // Wrong data, broken rules, a statement that cannot be: the same would be refused for ever.
+        code if ["22", "23", "42", "0A"].contains(&&code[..2]) => StoreError::Refused(error.to_string()),
+        _ => StoreError::Disk(error.to_string()),
+    }
+}

@@ -1,0 +1,479 @@
+//! PostgreSQL: the store that several processes share.
+//!
+//! The statements are those of `sqlite`, compiled once more for the connection of this folder: one way of deciding, one set of
+//! answers. What is PostgreSQL's own is here. Reading order: `schema_1.sql` and `schema` (tables, and who may see which rows),
+//! `connect`, `sql` and `value` (a connection as the statements speak to it), `dialect` (what is called otherwise), `pool` (a
+//! transaction for somebody), `changes` and `writer` (what others are told afterwards).
+
+mod changes;
+mod connect;
+mod dialect;
+mod pool;
+mod schema;
+mod sql;
+mod tls;
+mod value;
+mod writer;
+
+#[path = "../sqlite/archive.rs"]
+mod archive;
+#[path = "../sqlite/calls.rs"]
+mod calls;
+#[path = "../sqlite/consolidate.rs"]
+mod consolidate;
+#[path = "../sqlite/episode.rs"]
+mod episode;
+#[path = "../sqlite/expire.rs"]
+mod expire;
+#[path = "../sqlite/fact.rs"]
+mod fact;
+#[cfg_attr(test, allow(unused_imports, reason = "the plans of SQLite are looked at by its own tests"))]
+#[path = "../sqlite/facts/mod.rs"]
+mod facts;
+#[path = "../sqlite/job.rs"]
+mod job;
+#[path = "../sqlite/knowledge.rs"]
+mod knowledge;
+#[path = "../sqlite/ledger.rs"]
+mod ledger;
+#[path = "../sqlite/made.rs"]
+mod made;
+#[path = "../sqlite/outbox.rs"]
+mod outbox;
+#[path = "../sqlite/place.rs"]
+mod place;
+#[path = "../sqlite/recall.rs"]
+mod recall;
+#[path = "../sqlite/revision.rs"]
+mod revision;
+#[path = "../sqlite/row.rs"]
+mod row;
+#[path = "../sqlite/session.rs"]
+mod session;
+#[path = "../sqlite/takeout/mod.rs"]
+mod takeout;
+#[allow(clippy::needless_question_mark, reason = "rusqlite has two kinds of errors there")]
+#[path = "../sqlite/tenants.rs"]
+mod tenants;
+#[path = "../sqlite/told.rs"]
+mod told;
+#[path = "../sqlite/topic.rs"]
+mod topic;
+#[cfg_attr(test, allow(unused_imports, reason = "likewise"))]
+#[path = "../sqlite/topics/mod.rs"]
+mod topics;
+#[path = "../sqlite/trace.rs"]
+mod trace;
+#[path = "../sqlite/turn.rs"]
+mod turn;
+
+pub use connect::PostgresSettings;
+
+use std::hash::Hash;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use self::changes::{Told, Touched, Watched};
+use self::connect::{Who, connect, meaning};
+use self::job::Due;
+use self::pool::Pool;
+use self::sql::Connection;
+use self::writer::Notes;
+use super::whose::Whose;
+use super::{ChangeMark, StoreError, StoreFuture};
+use crate::clock::Clock;
+use crate::episode::EpisodeSettings;
+use crate::scope::Scope;
+use crate::tenant::Seal;
+
+/// What the calls of `sqlite` are the calls of, here.
+use Postgres as Backend;
+
+/// How often a process says that it is there, and writes down what was looked at.
+const ALIVE_EVERY: Duration = Duration::from_secs(10);
+
+/// Lists that say whose the things on them are, and that everybody may see.
+const LISTS: [&str; 4] = ["recall_row_todo", "recall_vector_todo", "topic_todo", "fact_todo"];
+
+/// A store in a PostgreSQL database.
+pub struct Postgres {
+    pool: Arc<Pool>,
+    clock: Arc<dyn Clock>,
+    due: Due,
+    watched: Watched,
+    /// Where to begin when something is done for all tenants, so that none is always last.
+    turn_of: AtomicUsize,
+    /// Whether the schema is removed with the store, for tests and trials.
+    temporary: bool,
+    /// Every write for a user is followed by moving all text into blocks.
+    #[cfg(test)]
+    moves_at_once: bool,
+}
+
+/// What a database is like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SchemaState {
+    /// The version of its schema; 0 when there is none.
+    pub found: i64,
+    /// The version this binary writes.
+    pub known: i64,
+}
+
+impl Postgres {
+    /// Opens a database: makes the tables if they are missing, and brings them up to date.
+    pub async fn open(settings: PostgresSettings, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
+        Self::migrate(settings.clone()).await?;
+        let pool = Arc::new(Pool::new(settings, uuid::Uuid::new_v4().to_string()));
+        let due = Due::of(&EpisodeSettings::default());
+        let store = Self {
+            pool,
+            clock,
+            due,
+            watched: Watched::default(),
+            turn_of: AtomicUsize::new(0),
+            temporary: false,
+            #[cfg(test)]
+            moves_at_once: false,
+        };
+        say_alive(&store.pool).await?;
+        tokio::spawn(stay_alive(Arc::downgrade(&store.pool)));
+        Ok(store)
+    }
+
+    /// Opens a store in a new schema that vanishes with it.
+    pub async fn temporary(url: &str, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
+        let schema = format!("temporary_{}", uuid::Uuid::new_v4().simple());
+        // Trials may be many at once, on a machine that has other things to do.
+        let patience = Duration::from_secs(300);
+        let usual = PostgresSettings::new(url);
+        let settings = PostgresSettings { schema, wait_timeout: patience, statement_timeout: patience, ..usual };
+        let mut store = Self::open(settings, clock).await?;
+        store.temporary = true;
+        Ok(store)
+    }
+
+    /// Makes the tables, or brings them up to date, as whoever the address names. Answers what they were before.
+    pub async fn migrate(settings: PostgresSettings) -> Result<SchemaState, StoreError> {
+        let migrate = move || {
+            let db = connect(&settings, Who::Owner, "migrate")?;
+            let found = schema::version(&db, &settings.schema)?;
+            // Looking needs no rights but those to look; only what is missing does.
+            if found != schema::SCHEMA_VERSION {
+                schema::migrate(&db, &settings.schema)?;
+            }
+            Ok(SchemaState { found, known: schema::SCHEMA_VERSION })
+        };
+        on_a_thread(migrate).await
+    }
+
+    /// Looks at a database without changing it.
+    pub async fn inspect(settings: PostgresSettings) -> Result<SchemaState, StoreError> {
+        let inspect = move || {
+            let db = connect(&settings, Who::Owner, "inspect")?;
+            Ok(SchemaState { found: schema::version(&db, &settings.schema)?, known: schema::SCHEMA_VERSION })
+        };
+        on_a_thread(inspect).await
+    }
+
+    /// Sets when a session has left its window, so that a job is asked for.
+    pub fn with_windows(mut self, settings: &EpisodeSettings) -> Self {
+        self.due = Due::of(settings);
+        self
+    }
+
+    /// Where the database is.
+    pub fn place(&self) -> String {
+        self.pool.settings().place()
+    }
+
+    fn write<T, F>(&self, scope: &Scope, work: F) -> StoreFuture<'_, T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection, &Scope) -> Result<T, StoreError> + Clone + Send + 'static,
+    {
+        let of = scope.clone();
+        #[cfg(test)]
+        let work = {
+            let moves_at_once = self.moves_at_once;
+            move |db: &Connection, scope: &Scope| {
+                let done = work(db, scope)?;
+                if moves_at_once {
+                    archive::move_everything(db)?;
+                }
+                Ok(done)
+            }
+        };
+        self.write_for(Whose::from(scope), move |db| work(db, &of))
+    }
+
+    fn write_for<T, F>(&self, whose: Whose, work: F) -> StoreFuture<'_, T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, StoreError> + Clone + Send + 'static,
+    {
+        Box::pin(self.pool.write(whose, work))
+    }
+
+    /// Writes for every tenant, one transaction each.
+    fn write_each<T, F>(&self, work: F) -> StoreFuture<'_, Vec<T>>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, StoreError> + Clone + Send + 'static,
+    {
+        Box::pin(async move {
+            let mut done = Vec::new();
+            for tenant in self.tenants_of("known_tenant").await? {
+                done.push(self.pool.write(Whose::Tenant(tenant), work.clone()).await?);
+            }
+            Ok(done)
+        })
+    }
+
+    /// Writes for every tenant, one transaction each, until a limit is used up.
+    fn write_some<T, F>(&self, limit: usize, used: fn(&T) -> u64, work: F) -> StoreFuture<'_, Vec<T>>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection, usize) -> Result<T, StoreError> + Clone + Send + 'static,
+    {
+        Box::pin(async move {
+            let (mut done, mut left) = (Vec::new(), limit);
+            for tenant in self.tenants_of("known_tenant").await? {
+                let work = work.clone();
+                let one = self.pool.write(Whose::Tenant(tenant), move |db| work(db, left)).await?;
+                left = left.saturating_sub(usize::try_from(used(&one)).unwrap_or(usize::MAX));
+                done.push(one);
+                if left == 0 {
+                    break;
+                }
+            }
+            Ok(done)
+        })
+    }
+
+    /// Writes things of several users, one transaction each.
+    fn write_groups<I, T, F>(&self, items: Vec<I>, whose: fn(&I) -> Whose, work: F) -> StoreFuture<'_, Vec<T>>
+    where
+        I: Clone + Send + 'static,
+        T: Send + 'static,
+        F: FnOnce(&Connection, &[I]) -> Result<T, StoreError> + Clone + Send + 'static,
+    {
+        Box::pin(async move {
+            let mut done = Vec::new();
+            for (whose, items) in grouped(items, whose) {
+                let work = work.clone();
+                done.push(self.pool.write(whose, move |db| work(db, &items)).await?);
+            }
+            Ok(done)
+        })
+    }
+
+    fn read<T, F>(&self, scope: &Scope, work: F) -> StoreFuture<'_, T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection, &Scope) -> Result<T, StoreError> + Clone + Send + 'static,
+    {
+        let of = scope.clone();
+        self.read_for(Whose::from(scope), move |db| work(db, &of))
+    }
+
+    fn read_for<T, F>(&self, whose: Whose, work: F) -> StoreFuture<'_, T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, StoreError> + Clone + Send + 'static,
+    {
+        Box::pin(self.pool.read(whose, work))
+    }
+
+    /// Reads of every tenant that has something on a list, up to a limit.
+    fn read_each<T, F>(&self, list: &'static str, limit: usize, work: F) -> StoreFuture<'_, Vec<T>>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection, usize) -> Result<Vec<T>, StoreError> + Clone + Send + 'static,
+    {
+        Box::pin(async move {
+            let list = if LISTS.contains(&list) { list } else { "known_tenant" };
+            let mut found = Vec::new();
+            for tenant in self.tenants_of(list).await? {
+                let (work, left) = (work.clone(), limit - found.len());
+                found.extend(self.pool.read(Whose::Tenant(tenant), move |db| work(db, left)).await?);
+                if found.len() >= limit {
+                    break;
+                }
+            }
+            Ok(found)
+        })
+    }
+
+    /// The tenants that a list names, each time beginning with another one.
+    async fn tenants_of(&self, list: &'static str) -> Result<Vec<String>, StoreError> {
+        let sql = match list {
+            "known_tenant" => "SELECT name FROM known_tenant ORDER BY name".to_owned(),
+            list => format!("SELECT DISTINCT home FROM (SELECT home FROM {list} LIMIT 10000) AS first ORDER BY home"),
+        };
+        let mut tenants = self
+            .pool
+            .read(Whose::Ours, move |db| {
+                let mut statement = db.prepare_cached(&sql).map_err(|error| meaning(&error))?;
+                let rows = statement.query_map([], |row| row.get(0)).map_err(|error| meaning(&error))?;
+                rows.collect::<sql::Result<Vec<String>>>().map_err(|error| meaning(&error))
+            })
+            .await?;
+        if !tenants.is_empty() {
+            let first = self.turn_of.fetch_add(1, Ordering::Relaxed) % tenants.len();
+            tenants.rotate_left(first);
+        }
+        Ok(tenants)
+    }
+
+    fn read_here<T, F>(&self, scope: &Scope, work: F) -> StoreFuture<'_, T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection, &Scope) -> Result<T, StoreError> + Clone + Send + 'static,
+    {
+        self.read(scope, work)
+    }
+
+    fn read_here_for<T, F>(&self, whose: Whose, work: F) -> StoreFuture<'_, T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, StoreError> + Clone + Send + 'static,
+    {
+        self.read_for(whose, work)
+    }
+
+    fn look_up<T, F>(&self, scope: &Scope, _turns: usize, work: F) -> StoreFuture<'_, T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection, &Scope) -> Result<T, StoreError> + Clone + Send + 'static,
+    {
+        self.read(scope, work)
+    }
+
+    /// A note that somebody looked, for reads that find a session.
+    fn looked(&self, scope: &Scope) -> impl Fn(i64) + Clone + Send + 'static {
+        let (pool, clock, scope) = (Arc::clone(&self.pool), Arc::clone(&self.clock), scope.clone());
+        move |session_key| pool.touch(&scope, session_key, clock.reading().wall.as_microsecond())
+    }
+
+    /// What a write can ask for.
+    fn notes(&self) -> Arc<Notes> {
+        Arc::new(self.pool.notes().clone())
+    }
+
+    /// What changed in a scope since a mark.
+    fn told_since<T: Copy + Eq + Hash + Send + 'static>(
+        &self,
+        scope: &Scope,
+        since: Option<ChangeMark>,
+        of: fn(Touched) -> Option<T>,
+    ) -> StoreFuture<'_, Told<T>> {
+        // Whoever was not watching has missed something, whatever the mark says.
+        let watched = self.watched.watch(scope);
+        let since = since.filter(|_| watched);
+        self.read(scope, move |db, scope| changes::since(db, scope, since, of))
+    }
+
+    fn end_watch(&self, scope: &Scope) {
+        self.watched.unwatch(scope);
+    }
+
+    /// The seal of the keys. Every instance must have the same, so its secret is in the database.
+    fn sealed(&self, fresh: [u8; 32]) -> StoreFuture<'_, Seal> {
+        self.write_for(Whose::Ours, move |db| {
+            let sql = "UPDATE access SET secret = coalesce(secret, ?1) RETURNING secret";
+            let secret: Vec<u8> = db.query_row(sql, [fresh], |row| row.get(0)).map_err(|error| meaning(&error))?;
+            Ok(Seal::new(&secret))
+        })
+    }
+
+    /// Finishes what is under way and lets go of the connections.
+    fn end(&self) -> StoreFuture<'_, ()> {
+        Box::pin(async move {
+            if write_down_looks(&self.pool).await.is_ok() {
+                leave(&self.pool).await;
+            }
+            self.pool.close().await;
+            Ok(())
+        })
+    }
+}
+
+/// Things by whose they are, in the order they came.
+fn grouped<I>(items: Vec<I>, whose: fn(&I) -> Whose) -> Vec<(Whose, Vec<I>)> {
+    let mut groups: Vec<(Whose, Vec<I>)> = Vec::new();
+    for item in items {
+        let whose = whose(&item);
+        match groups.iter_mut().find(|(known, _)| *known == whose) {
+            Some((_, group)) => group.push(item),
+            None => groups.push((whose, vec![item])),
+        }
+    }
+    groups
+}
+
+async fn on_a_thread<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
+) -> Result<T, StoreError> {
+    tokio::task::spawn_blocking(work).await.map_err(|error| StoreError::Disk(error.to_string()))?
+}
+
+/// Says that this process is there. Turns that others began to answer are theirs while they say so.
+async fn say_alive(pool: &Arc<Pool>) -> Result<(), StoreError> {
+    let sql = "INSERT INTO instance (id) VALUES (current_setting('recalld.instance'))
+               ON CONFLICT (id) DO UPDATE SET seen_at = now()";
+    let old = "DELETE FROM instance WHERE seen_at < now() - interval '1 day'";
+    pool.write(Whose::Ours, move |db| {
+        session::execute(db, old, [])?;
+        session::execute(db, sql, []).map(drop)
+    })
+    .await
+}
+
+/// Says that this process is there no more.
+async fn leave(pool: &Arc<Pool>) {
+    let sql = "DELETE FROM instance WHERE id = current_setting('recalld.instance')";
+    // If it cannot be said, it is seen in a minute.
+    let _ = pool.write(Whose::Ours, move |db| session::execute(db, sql, []).map(drop)).await;
+}
+
+async fn stay_alive(pool: Weak<Pool>) {
+    loop {
+        tokio::time::sleep(ALIVE_EVERY).await;
+        let Some(pool) = pool.upgrade() else { return };
+        match say_alive(&pool).await.and(write_down_looks(&pool).await) {
+            Err(StoreError::Closed) => return,
+            Err(error) => tracing::debug!(error = %error, "The database does not answer: {error}"),
+            Ok(()) => {}
+        }
+    }
+}
+
+/// Writes down what was looked at by those who wrote nothing since.
+async fn write_down_looks(pool: &Arc<Pool>) -> Result<(), StoreError> {
+    for scope in pool.touched_scopes() {
+        pool.write(Whose::User(scope), |_| Ok(())).await?;
+    }
+    Ok(())
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        if !self.temporary {
+            return;
+        }
+        let settings = self.pool.settings().clone();
+        let remove = move || {
+            let db = connect(&settings, Who::Owner, "remove")?;
+            db.batch(&format!("DROP SCHEMA IF EXISTS {} CASCADE", settings.schema)).map_err(|error| meaning(&error))
+        };
+        // A runtime cannot be waited for where others run, so this has a thread of its own.
+        let removed = std::thread::spawn(remove).join();
+        if !matches!(removed, Ok(Ok(()))) {
+            tracing::warn!("The temporary schema of {} could not be removed", self.place());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

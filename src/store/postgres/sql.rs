@@ -1,0 +1,440 @@
+//! What the statements beside `sqlite` are run with here: a connection that is spoken to as they speak to theirs.
+//!
+//! A connection belongs to one thread at a time and waits there for each answer; nothing a client does can interrupt it half-way.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::marker::PhantomData;
+use std::time::Duration;
+
+use tokio::runtime::Runtime;
+use tokio_postgres::types::ToSql as Encode;
+use tokio_postgres::{Client, Statement};
+
+use super::connect::meaning;
+use super::dialect::translate;
+pub(super) use super::value::{Param, Read, ToSql, ValueRef};
+use crate::store::StoreError;
+
+/// Bytes of everything that is kept.
+pub(super) const BYTES: &str = "SELECT pg_database_size(current_database())";
+
+/// Everything that belongs to a tenant says so in a column of this name; a table that is added later is found, too.
+pub(super) const TABLES_WITH_TENANTS: &str = "SELECT table_name::text FROM information_schema.columns
+     WHERE table_schema = current_schema() AND column_name = 'tenant' AND table_name <> 'session'";
+
+/// The job that is to be done first, and whose it is.
+pub(super) const FIRST_DUE: &str =
+    "SELECT key, attempts, home FROM job WHERE state <> 'dead' AND run_at <= ?1 ORDER BY run_at, key LIMIT 1";
+
+/// The same for whoever takes it: what somebody else is about to take is passed over.
+pub(super) const TAKE_FIRST_DUE: &str =
+    "SELECT key, attempts, home FROM job WHERE state <> 'dead' AND run_at <= ?1 ORDER BY run_at, key LIMIT 1
+     FOR UPDATE SKIP LOCKED";
+
+/// Frees the jobs that this process was doing; those of others are theirs until their leases lapse.
+pub(super) const RELEASE: &str = "UPDATE job SET state = 'queued', run_at = 0
+     WHERE state = 'running' AND owner = current_setting('recalld.instance', true)";
+
+/// The same for webhooks that it was sending.
+pub(super) const RELEASE_PARCELS: &str = "UPDATE outbox SET state = 'queued', run_at = 0
+     WHERE state = 'running' AND owner = current_setting('recalld.instance', true)";
+
+/// What is said behind a query for whoever takes what it finds: what somebody else is about to take is passed over.
+pub(super) const SKIPPING_TAKEN: &str = "FOR UPDATE SKIP LOCKED";
+
+/// Turns that nobody will answer any more: whoever was to do so has not been seen for a while, or asks.
+pub(super) const ABANDONED: &str = "turn.status = 'pending' AND (
+     turn.owner = current_setting('recalld.instance', true) OR NOT EXISTS (
+        SELECT 1 FROM instance WHERE instance.id = turn.owner AND instance.seen_at > now() - interval '60 seconds'))";
+
+/// Begins to look at a tenant's rows, for the rest of the transaction.
+pub(super) fn enter(db: &Connection, tenant: &str) -> std::result::Result<(), StoreError> {
+    let set = "SELECT set_config('recalld.tenant', ?1, true)";
+    db.query_row(set, [tenant], |_| Ok(())).map_err(|error| meaning(&error))
+}
+
+/// What went wrong.
+#[derive(Debug, thiserror::Error)]
+#[allow(clippy::enum_variant_names, reason = "the statements name it as rusqlite does")]
+pub(super) enum Error {
+    /// PostgreSQL says so, or cannot be heard.
+    #[error("{}", told(.0))]
+    Postgres(#[from] tokio_postgres::Error),
+    /// No answer came in time.
+    #[error("the database did not answer within {0:?}")]
+    Late(Duration),
+    /// There was no row.
+    #[error("there is no such row")]
+    NoRow,
+    /// Something else was in a column.
+    #[error("{0}")]
+    Unexpected(String),
+    /// A value that cannot be what it says.
+    #[error("{0}")]
+    UserFunctionError(Box<dyn std::error::Error + Send + Sync>),
+}
+
+/// The words of the server, which say more than those of the client.
+fn told(error: &tokio_postgres::Error) -> String {
+    match error.as_db_error() {
+        Some(said) => format!("{} ({})", said.message(), said.code().code()),
+        None => match std::error::Error::source(error) {
+            Some(cause) => format!("{error}: {cause}"),
+            None => error.to_string(),
+        },
+    }
+}
+
+/// What running a statement comes to.
+pub(super) type Result<T> = std::result::Result<T, Error>;
+
+/// Finding nothing is no failure.
+pub(super) trait OptionalExtension<T> {
+    /// What was found, if anything.
+    fn optional(self) -> Result<Option<T>>;
+}
+
+impl<T> OptionalExtension<T> for Result<T> {
+    fn optional(self) -> Result<Option<T>> {
+        match self {
+            Ok(found) => Ok(Some(found)),
+            Err(Error::NoRow) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// The values of a statement.
+macro_rules! params {
+    ($($value:expr),* $(,)?) => {
+        &[$(&$value as &dyn $crate::store::postgres::sql::ToSql),*] as &[&dyn $crate::store::postgres::sql::ToSql]
+    };
+}
+pub(super) use params;
+
+/// Values in the forms that they come in.
+pub(super) trait Params {
+    /// All of them.
+    fn with<T>(&self, work: impl FnOnce(&[Param<'_>]) -> Result<T>) -> Result<T>;
+}
+
+impl Params for &[&dyn ToSql] {
+    fn with<T>(&self, work: impl FnOnce(&[Param<'_>]) -> Result<T>) -> Result<T> {
+        let params: Vec<Param<'_>> = self.iter().map(|value| value.param()).collect::<Result<_>>()?;
+        work(&params)
+    }
+}
+
+impl Params for &Vec<&dyn ToSql> {
+    fn with<T>(&self, work: impl FnOnce(&[Param<'_>]) -> Result<T>) -> Result<T> {
+        self.as_slice().with(work)
+    }
+}
+
+impl Params for [&(dyn ToSql + Send + Sync); 0] {
+    fn with<T>(&self, work: impl FnOnce(&[Param<'_>]) -> Result<T>) -> Result<T> {
+        work(&[])
+    }
+}
+
+macro_rules! arrays {
+    ($($length:literal),*) => {$(
+        impl<V: ToSql> Params for [V; $length] {
+            fn with<T>(&self, work: impl FnOnce(&[Param<'_>]) -> Result<T>) -> Result<T> {
+                let params: Vec<Param<'_>> = self.iter().map(ToSql::param).collect::<Result<_>>()?;
+                work(&params)
+            }
+        }
+    )*};
+}
+arrays!(1, 2, 3);
+
+impl<A: ToSql, B: ToSql> Params for (A, B) {
+    fn with<T>(&self, work: impl FnOnce(&[Param<'_>]) -> Result<T>) -> Result<T> {
+        work(&[self.0.param()?, self.1.param()?])
+    }
+}
+
+impl<A: ToSql, B: ToSql, C: ToSql> Params for (A, B, C) {
+    fn with<T>(&self, work: impl FnOnce(&[Param<'_>]) -> Result<T>) -> Result<T> {
+        work(&[self.0.param()?, self.1.param()?, self.2.param()?])
+    }
+}
+
+/// The words of a statement, and the types of its values.
+type Asked = (String, Vec<u8>);
+/// It as the server has it, and whether it tells a new row's key.
+type Prepared = (Statement, bool);
+
+/// A connection, with the thread's own small runtime that it is driven by.
+pub(super) struct Connection {
+    runtime: Option<Runtime>,
+    client: Client,
+    /// Prepared statements, by their words and the types of their values.
+    prepared: RefCell<HashMap<Asked, Prepared>>,
+    last_key: Cell<i64>,
+    patience: Duration,
+    failure: Cell<Failure>,
+}
+
+/// What a connection's last failure means for what was being done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Failure {
+    /// There was none, or nothing that trying again would change.
+    #[default]
+    None,
+    /// The same may go well now: others were in the way.
+    TryAgain,
+    /// The connection is of no use any more.
+    Lost,
+}
+
+/// Most statements that a connection keeps prepared.
+const PREPARED_MAX: usize = 512;
+
+impl Connection {
+    pub(super) fn new(runtime: Runtime, client: Client, patience: Duration) -> Self {
+        let (prepared, last_key, failure) = (RefCell::default(), Cell::new(0), Cell::default());
+        Self { runtime: Some(runtime), client, prepared, last_key, patience, failure }
+    }
+
+    /// Waits for an answer, but not for ever.
+    fn wait<T>(&self, answer: impl Future<Output = std::result::Result<T, tokio_postgres::Error>>) -> Result<T> {
+        let runtime = self.runtime.as_ref().expect("a connection has its runtime until it is dropped");
+        let answer = runtime.block_on(async { tokio::time::timeout(self.patience, answer).await });
+        let answer = answer.map_err(|_| Error::Late(self.patience)).and_then(|answer| answer.map_err(Error::from));
+        answer.inspect_err(|error| self.note(error))
+    }
+
+    fn note(&self, error: &Error) {
+        let failure = match error {
+            Error::Late(_) => Failure::Lost,
+            Error::Postgres(error) => failure_of(error),
+            _ => Failure::None,
+        };
+        if failure != Failure::None {
+            self.failure.set(failure);
+        }
+    }
+
+    /// What became of it since this was asked last.
+    pub(super) fn failure(&self) -> Failure {
+        if self.client.is_closed() { Failure::Lost } else { self.failure.get() }
+    }
+
+    /// Forgets failures of the past.
+    pub(super) fn fresh_start(&self) {
+        self.failure.set(Failure::None);
+    }
+
+    /// Runs statements without values.
+    pub(super) fn batch(&self, sql: &str) -> Result<()> {
+        self.wait(self.client.batch_execute(sql))
+    }
+
+    /// Runs statements without values and one with, on one way to the server and back.
+    pub(super) fn batch_and_query<T: Read>(&self, batch: &str, sql: &str, values: impl Params) -> Result<T> {
+        let (statement, _) = values.with(|values| self.statement(sql, values))?;
+        values.with(|values| {
+            let values: Vec<&(dyn Encode + Sync)> = values.iter().map(|value| value as _).collect();
+            let both = async {
+                let (begun, row) = futures_util::future::join(
+                    self.client.batch_execute(batch),
+                    self.client.query_one(&statement, &values),
+                )
+                .await;
+                begun.and(row)
+            };
+            Row::of(self.wait(both)?).get(0)
+        })
+    }
+
+    fn statement(&self, sql: &str, values: &[Param<'_>]) -> Result<(Statement, bool)> {
+        let types: Vec<_> = values.iter().map(Param::wanted).collect();
+        let is_null: Vec<bool> = values.iter().map(|value| matches!(value, Param::Null)).collect();
+        let signature = types.iter().zip(&is_null).map(|(ty, null)| if *null { 0 } else { ty.oid() as u8 });
+        let key = (sql.to_owned(), signature.collect::<Vec<u8>>());
+        if let Some(prepared) = self.prepared.borrow().get(&key) {
+            return Ok(prepared.clone());
+        }
+        let translated = translate(sql, &is_null);
+        let statement = self.wait(self.client.prepare_typed(&translated.sql, &types))?;
+        let mut prepared = self.prepared.borrow_mut();
+        if prepared.len() >= PREPARED_MAX {
+            prepared.clear();
+        }
+        prepared.insert(key, (statement.clone(), translated.tells_key));
+        Ok((statement, translated.tells_key))
+    }
+
+    fn rows(&self, sql: &str, values: impl Params) -> Result<Vec<tokio_postgres::Row>> {
+        values.with(|values| {
+            let (statement, _) = self.statement(sql, values)?;
+            let values: Vec<&(dyn Encode + Sync)> = values.iter().map(|value| value as _).collect();
+            self.wait(self.client.query(&statement, &values))
+        })
+    }
+
+    /// Runs a statement and answers how many rows it changed.
+    fn run(&self, sql: &str, values: impl Params) -> Result<usize> {
+        values.with(|values| {
+            let (statement, tells_key) = self.statement(sql, values)?;
+            let values: Vec<&(dyn Encode + Sync)> = values.iter().map(|value| value as _).collect();
+            if !tells_key {
+                let changed = self.wait(self.client.execute(&statement, &values))?;
+                return Ok(usize::try_from(changed).unwrap_or(usize::MAX));
+            }
+            let rows = self.wait(self.client.query(&statement, &values))?;
+            if let Some(row) = rows.last() {
+                self.last_key.set(row.get(0));
+            }
+            Ok(rows.len())
+        })
+    }
+
+    /// The key of the row that was added last.
+    pub(super) fn last_insert_rowid(&self) -> i64 {
+        self.last_key.get()
+    }
+
+    /// A statement to be run. It is prepared when its values are known.
+    pub(super) fn prepare_cached(&self, sql: &str) -> Result<CachedStatement<'_>> {
+        Ok(CachedStatement { db: self, sql: sql.to_owned() })
+    }
+
+    /// The first row of a query.
+    pub(super) fn query_row<T>(
+        &self,
+        sql: &str,
+        values: impl Params,
+        read: impl FnOnce(&Row<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let first = self.rows(sql, values)?.into_iter().next().ok_or(Error::NoRow)?;
+        read(&Row::of(first))
+    }
+}
+
+/// Whether doing the same again may go well.
+fn failure_of(error: &tokio_postgres::Error) -> Failure {
+    let Some(said) = error.as_db_error() else {
+        return if error.is_closed()
+            || std::error::Error::source(error).is_some_and(|cause| cause.is::<std::io::Error>())
+        {
+            Failure::Lost
+        } else {
+            Failure::None
+        };
+    };
+    match said.code().code() {
+        // In each other's way.
+        "40001" | "40P01" => Failure::TryAgain,
+        // Two rows got the same key, or two made the same row at once; looking again, the other one's is seen.
+        "23505" => Failure::TryAgain,
+        // It is going down, or has just come up.
+        "57P01" | "57P02" | "57P03" | "08006" | "08003" => Failure::Lost,
+        _ => Failure::None,
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        // Dropping a runtime would wait for its tasks, which is not allowed where other futures run.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// A statement to be run.
+pub(super) struct CachedStatement<'a> {
+    db: &'a Connection,
+    sql: String,
+}
+
+impl CachedStatement<'_> {
+    /// Runs it and answers how many rows it changed.
+    pub(super) fn execute(&mut self, values: impl Params) -> Result<usize> {
+        self.db.run(&self.sql, values)
+    }
+
+    /// The first row that it finds.
+    pub(super) fn query_row<T>(&mut self, values: impl Params, read: impl FnOnce(&Row<'_>) -> Result<T>) -> Result<T> {
+        self.db.query_row(&self.sql, values, read)
+    }
+
+    /// What it finds.
+    pub(super) fn query(&mut self, values: impl Params) -> Result<Rows> {
+        Ok(Rows { rest: self.db.rows(&self.sql, values)?.into_iter(), current: None })
+    }
+
+    /// What it finds, read.
+    pub(super) fn query_map<T, F>(&mut self, values: impl Params, read: F) -> Result<MappedRows<F>>
+    where
+        F: FnMut(&Row<'_>) -> Result<T>,
+    {
+        Ok(MappedRows { rest: self.db.rows(&self.sql, values)?.into_iter(), read })
+    }
+}
+
+/// Rows that were found, and how they are read.
+pub(super) struct MappedRows<F> {
+    rest: std::vec::IntoIter<tokio_postgres::Row>,
+    read: F,
+}
+
+impl<T, F: FnMut(&Row<'_>) -> Result<T>> Iterator for MappedRows<F> {
+    type Item = Result<T>;
+
+    fn next(&mut self) -> Option<Result<T>> {
+        self.rest.next().map(|row| (self.read)(&Row::of(row)))
+    }
+}
+
+/// Rows that were found.
+pub(super) struct Rows {
+    rest: std::vec::IntoIter<tokio_postgres::Row>,
+    current: Option<Row<'static>>,
+}
+
+impl Rows {
+    /// The next one.
+    pub(super) fn next(&mut self) -> Result<Option<&Row<'static>>> {
+        self.current = self.rest.next().map(Row::of);
+        Ok(self.current.as_ref())
+    }
+}
+
+/// A row that was found.
+pub(super) struct Row<'a> {
+    row: tokio_postgres::Row,
+    _of: PhantomData<&'a ()>,
+}
+
+/// Which column.
+pub(super) trait Column {
+    /// Its place.
+    fn place(self) -> usize;
+}
+
+impl Column for usize {
+    fn place(self) -> usize {
+        self
+    }
+}
+
+impl Row<'_> {
+    fn of(row: tokio_postgres::Row) -> Self {
+        Self { row, _of: PhantomData }
+    }
+
+    /// What is in a column.
+    pub(super) fn get<C: Column, T: Read>(&self, column: C) -> Result<T> {
+        T::read(self.get_ref(column.place())?)
+    }
+
+    /// The same, as it came.
+    pub(super) fn get_ref(&self, column: usize) -> Result<ValueRef<'_>> {
+        Ok(self.row.try_get(column)?)
+    }
+}

@@ -1,0 +1,177 @@
+//! The promises of every store, on a real PostgreSQL: the one that `RECALLD_TEST_POSTGRES` names (see `scripts/services`).
+
+use std::sync::Arc;
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use jiff::Timestamp;
+use serde_json::Map;
+
+use super::connect::meaning;
+use super::schema::{AT_HOME, BY_TENANT};
+use super::{Postgres, PostgresSettings};
+use crate::clock::{Clock, ManualClock, SystemClock};
+use crate::id::{Ids, RandomIds, SessionId};
+use crate::message::{Message, Role};
+use crate::scope::Scope;
+use crate::session::{OpenTurn, Placement, SessionSeed, TurnDraft};
+use crate::store::conformance::twins::two_stores_answer_alike;
+use crate::store::whose::Whose;
+use crate::store::{Changes, Sqlite, Store};
+
+/// An empty store; `None` where there is no server, which is said aloud.
+async fn scratch() -> Option<Postgres> {
+    with_clock(Arc::new(SystemClock::default())).await
+}
+
+async fn with_clock(clock: Arc<dyn Clock>) -> Option<Postgres> {
+    let Ok(url) = std::env::var("RECALLD_TEST_POSTGRES") else {
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr(), "SKIPPED: RECALLD_TEST_POSTGRES is not set; `scripts/services start`");
+        return None;
+    };
+    Some(Postgres::temporary(&url, clock).await.expect("a store in a new schema"))
+}
+
+mod conformance {
+    use super::*;
+
+    crate::conformance! {
+        match scratch().await {
+            Some(store) => store,
+            None => return,
+        }
+    }
+}
+
+/// The same promises where all text lies in blocks.
+mod conformance_in_blocks {
+    use super::*;
+
+    crate::conformance! {
+        match scratch().await {
+            Some(mut store) => {
+                store.moves_at_once = true;
+                store
+            }
+            None => return,
+        }
+    }
+}
+
+/// How many random histories both databases go through, each of so many steps.
+const HISTORIES: u64 = 6;
+const STEPS: usize = 80;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sqlite_and_postgres_answer_alike() {
+    for seed in 1..=HISTORIES {
+        let clock = || Arc::new(ManualClock::at(Timestamp::from_second(1_700_000_000).expect("a time")));
+        let Some(postgres) = with_clock(clock()).await else { return };
+        let sqlite = Sqlite::temporary(clock()).expect("a store in a new folder");
+        two_stores_answer_alike([Arc::new(sqlite), Arc::new(postgres)], seed, STEPS).await;
+    }
+}
+
+fn said(text: &str) -> Message {
+    Message::new(Role::User, text, Timestamp::UNIX_EPOCH)
+}
+
+async fn add(store: &dyn Store, scope: &Scope, session: SessionId, text: &str) {
+    let messages = vec![said(text), Message::new(Role::Assistant, "so", Timestamp::UNIX_EPOCH)];
+    let id = RandomIds.turn(Timestamp::UNIX_EPOCH);
+    let draft = TurnDraft { id, messages, metadata: Map::new(), created_at: None };
+    store.add_turns(scope, session, Some(SessionSeed::default()), vec![draft]).await.expect("added");
+}
+
+/// Counts rows with the eyes of somebody.
+async fn count(store: &Postgres, whose: Whose, sql: String) -> u64 {
+    let count = move |db: &super::Connection| db.query_row(&sql, [], |row| row.get(0)).map_err(|error| meaning(&error));
+    store.pool.read(whose, count).await.expect("counted")
+}
+
+/// Without a word of whose rows are meant, a statement finds those of the transaction's tenant and nobody else's.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_statement_sees_another_tenant() {
+    let Some(store) = scratch().await else { return };
+    for tenant in ["acme", "other"] {
+        add(&store, &Scope::as_stored(tenant, "ann"), RandomIds.session(), "hello").await;
+    }
+    let (acme, other) = (Whose::Tenant("acme".into()), Whose::Tenant("other".into()));
+    for table in ["session", "turn", "place", "scope_change"] {
+        let all = format!("SELECT count(*) FROM {table}");
+        assert_eq!(count(&store, acme.clone(), all.clone()).await, 1, "{table}");
+        assert_eq!(count(&store, other.clone(), all.clone()).await, 1, "{table}");
+        assert_eq!(count(&store, Whose::Ours, all).await, 0, "{table}");
+    }
+    for table in AT_HOME.into_iter().chain(BY_TENANT).chain(["fact_refused"]) {
+        let bound = format!(
+            "SELECT count(*) FROM pg_class WHERE oid = '{table}'::regclass AND relrowsecurity AND relforcerowsecurity"
+        );
+        assert_eq!(count(&store, Whose::Ours, bound).await, 1, "`{table}` is not guarded");
+    }
+    let foreign = |db: &super::Connection| {
+        let sql = "UPDATE session SET tenant = 'other' WHERE tenant = 'acme'";
+        super::session::execute(db, sql, []).map(drop)
+    };
+    assert!(store.pool.write(acme, foreign).await.is_err(), "a row was given away");
+}
+
+/// A connection that breaks in the middle of a write costs a second try, and nothing is written twice.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_broken_connection_is_replaced() {
+    let Some(store) = scratch().await else { return };
+    let (scope, session, tries) = (Scope::as_stored("acme", "ann"), RandomIds.session(), Arc::new(AtomicU32::new(0)));
+    add(&store, &scope, session, "before").await;
+    let (of, counted) = (scope.clone(), Arc::clone(&tries));
+    let write = move |db: &super::Connection| {
+        let touch = "UPDATE session SET turns = turns + 0 WHERE tenant = ?1";
+        super::session::execute(db, touch, [of.tenant().as_str()])?;
+        if counted.fetch_add(1, Ordering::Relaxed) == 0 {
+            // Whoever serves may not do that.
+            let end = "RESET ROLE; SELECT pg_terminate_backend(pg_backend_pid())";
+            db.batch(end).map_err(|error| meaning(&error))?;
+        }
+        Ok(7)
+    };
+    assert_eq!(store.pool.write(Whose::from(&scope), write).await.expect("written"), 7);
+    assert_eq!(tries.load(Ordering::Relaxed), 2);
+    add(&store, &scope, session, "after").await;
+    assert_eq!(store.last_turns(&scope, session, 10).await.expect("the end").turns.len(), 2);
+}
+
+/// Several processes start at once on an empty database, share what is said, and leave each other's work alone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn several_instances_share_a_database() {
+    let Ok(url) = std::env::var("RECALLD_TEST_POSTGRES") else { return };
+    let schema = format!("temporary_{}", uuid::Uuid::new_v4().simple());
+    let settings = PostgresSettings { schema, ..PostgresSettings::new(&url) };
+    let open = || Postgres::open(settings.clone(), Arc::new(SystemClock::default()));
+    let (one, two, three) = tokio::join!(open(), open(), open());
+    let (mut one, two) = (one.expect("opens"), two.expect("opens"));
+    drop(three.expect("opens"));
+    one.temporary = true;
+
+    let (scope, session) = (Scope::as_stored("acme", "ann"), RandomIds.session());
+    let Changes::Reload { mark } = two.recall_changes(&scope, None, "e").await.expect("a mark") else {
+        panic!("nobody watched")
+    };
+    add(&one, &scope, session, "said to one").await;
+    assert_eq!(two.last_turns(&scope, session, 10).await.expect("the end").turns.len(), 1);
+    let changes = two.recall_changes(&scope, Some(mark), "e").await.expect("changes");
+    assert!(matches!(changes, Changes::Turns { entries, .. } if entries.len() == 1), "two was not told");
+
+    let open = OpenTurn {
+        id: RandomIds.turn(Timestamp::UNIX_EPOCH),
+        session,
+        seed: SessionSeed::default(),
+        question: said("being answered by one"),
+        metadata: Map::new(),
+        asked_at: None,
+        place: Placement::default(),
+    };
+    one.open_turn(&scope, open).await.expect("opened");
+    assert_eq!(two.fail_abandoned().await.expect("a look"), 0, "it is being answered");
+    one.close().await.expect("closes");
+    assert_eq!(two.fail_abandoned().await.expect("a look"), 1, "whoever answered it has left");
+}

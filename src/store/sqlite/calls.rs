@@ -1,0 +1,335 @@
+//! The calls of a store: what each runs, and for whom.
+
+use std::sync::Arc;
+
+use super::changes::{Told, Touched};
+use super::connect::meaning;
+use super::job::Follow;
+use super::sql::Connection;
+use super::{Backend, archive, expire, made, place, recall, revision, session, trace, turn};
+use crate::id::{SessionId, TurnId};
+use crate::scope::Scope;
+use crate::session::{
+    AddedMessage, ClosedTurn, Held, OpenTurn, ReviseTurn, Revision, Session, SessionPatch, SessionSeed, Turn, TurnDraft,
+};
+use crate::store::archive::{Archive, ArchiveSize, Moved, Packed};
+use crate::store::whose::Whose;
+use crate::store::{
+    ChangeMark, Changes, DerivedRow, DueTurn, Episodes, Expired, Expiry, Facts, HistoryMatch, Jobs, Kept, Knowledge,
+    Ledger, Opened, Outbox, Page, PageRequest, RecallCursor, RecallPage, Recent, Revised, Stats, Store, StoreFuture,
+    Takeout, Tenants, Todo, Topics, Trail,
+};
+
+/// Sessions of visitors that are removed in one transaction.
+const VISITS_BATCH: usize = 100;
+
+/// Turns a transaction marks as failed at start; more than this is done in several.
+pub(super) const ABANDONED_BATCH: usize = 1_000;
+
+impl Store for Backend {
+    fn archive(&self) -> &dyn Archive {
+        self
+    }
+
+    fn create_session(&self, scope: &Scope, id: SessionId, seed: SessionSeed) -> StoreFuture<'_, Session> {
+        let clock = Arc::clone(&self.clock);
+        self.write(scope, move |db, scope| session::create(db, scope, id, &seed, clock.now().as_microsecond()))
+    }
+
+    fn session(&self, scope: &Scope, id: SessionId) -> StoreFuture<'_, Option<Session>> {
+        self.read(scope, move |db, scope| Ok(session::find(db, scope, id)?.map(|(_, session)| session)))
+    }
+
+    fn sessions(&self, scope: &Scope, page: PageRequest) -> StoreFuture<'_, Page<Session>> {
+        self.read(scope, move |db, scope| session::list(db, scope, page))
+    }
+
+    fn update_session(&self, scope: &Scope, id: SessionId, patch: SessionPatch) -> StoreFuture<'_, Option<Session>> {
+        let clock = Arc::clone(&self.clock);
+        self.write(scope, move |db, scope| session::update(db, scope, id, patch, clock.now().as_microsecond()))
+    }
+
+    fn delete_session(&self, scope: &Scope, id: SessionId) -> StoreFuture<'_, Option<u64>> {
+        let (notes, clock) = (self.notes(), Arc::clone(&self.clock));
+        self.write(scope, move |db, scope| {
+            let turns = session::delete(db, scope, id, clock.now())?;
+            notes.erased(turns.is_some());
+            Ok(turns)
+        })
+    }
+
+    fn open_turn(&self, scope: &Scope, turn: OpenTurn) -> StoreFuture<'_, Opened> {
+        let clock = Arc::clone(&self.clock);
+        self.write(scope, move |db, scope| turn::open(db, scope, turn, clock.now()))
+    }
+
+    fn close_turn(&self, scope: &Scope, turn: ClosedTurn) -> StoreFuture<'_, Kept> {
+        let clock = Arc::clone(&self.clock);
+        let (due, notes) = (self.due, self.notes());
+        self.write(scope, move |db, scope| {
+            turn::close(db, scope, turn, clock.now().as_microsecond(), Follow { due, notes: &notes })
+        })
+    }
+
+    fn revise_turn(&self, scope: &Scope, turn: ReviseTurn) -> StoreFuture<'_, Revised> {
+        let clock = Arc::clone(&self.clock);
+        self.write(scope, move |db, scope| revision::revise(db, scope, turn, clock.now().as_microsecond()))
+    }
+
+    fn held(&self, scope: &Scope, session: SessionId, turns_max: usize) -> StoreFuture<'_, Held> {
+        self.read_here(scope, move |db, scope| place::held(db, scope, session, turns_max))
+    }
+
+    fn match_history(&self, scope: &Scope, trail: Trail) -> StoreFuture<'_, Option<HistoryMatch>> {
+        self.read_here(scope, move |db, scope| place::match_history(db, scope, &trail))
+    }
+
+    fn turn(&self, scope: &Scope, id: TurnId) -> StoreFuture<'_, Option<Turn>> {
+        self.read(scope, move |db, scope| {
+            turn::by_id(db, scope, id)?.map(|(session, row)| row.turn(db, session)).transpose()
+        })
+    }
+
+    fn revisions(&self, scope: &Scope, id: TurnId) -> StoreFuture<'_, Option<Vec<Revision>>> {
+        self.read(scope, move |db, scope| match turn::by_id(db, scope, id)? {
+            Some((_, row)) => revision::list(db, row.key, id).map(Some),
+            None => Ok(None),
+        })
+    }
+
+    fn give_up_on_tools(&self, before: jiff::Timestamp) -> StoreFuture<'_, u64> {
+        let given_up = self.write_each(move |db| turn::give_up_on_tools(db, before.as_microsecond(), ABANDONED_BATCH));
+        Box::pin(async move { Ok(given_up.await?.into_iter().sum()) })
+    }
+
+    fn add_turns(
+        &self,
+        scope: &Scope,
+        session: SessionId,
+        seed: Option<SessionSeed>,
+        turns: Vec<TurnDraft>,
+    ) -> StoreFuture<'_, Vec<Turn>> {
+        let clock = Arc::clone(&self.clock);
+        let (due, notes) = (self.due, self.notes());
+        self.write(scope, move |db, scope| {
+            let follow = Follow { due, notes: &notes };
+            turn::add(db, scope, session, seed.as_ref(), turns, || clock.now(), follow)
+        })
+    }
+
+    fn add_messages(
+        &self,
+        scope: &Scope,
+        session: SessionId,
+        seed: Option<SessionSeed>,
+        messages: Vec<AddedMessage>,
+        ids: Vec<TurnId>,
+    ) -> StoreFuture<'_, Vec<Turn>> {
+        let clock = Arc::clone(&self.clock);
+        let (due, notes) = (self.due, self.notes());
+        self.write(scope, move |db, scope| {
+            let follow = Follow { due, notes: &notes };
+            turn::add_messages(db, scope, session, seed.as_ref(), (messages, ids), || clock.now(), follow)
+        })
+    }
+
+    fn last_turns(&self, scope: &Scope, session: SessionId, messages_max: usize) -> StoreFuture<'_, Recent> {
+        let looked = self.looked(scope);
+        let read = self.read_here(scope, move |db, scope| turn::recent(db, scope, session, messages_max));
+        Box::pin(async move {
+            let (key, recent) = read.await?;
+            key.into_iter().for_each(looked);
+            Ok(recent)
+        })
+    }
+
+    fn turns(&self, scope: &Scope, session: SessionId, page: PageRequest) -> StoreFuture<'_, Option<Page<Turn>>> {
+        let looked = self.looked(scope);
+        self.read(scope, move |db, scope| {
+            let found = turn::list(db, scope, session, page)?;
+            Ok(found.map(|(key, page)| {
+                looked(key);
+                page
+            }))
+        })
+    }
+
+    fn expire(&self, expiry: Expiry) -> StoreFuture<'_, Expired> {
+        let notes = self.notes();
+        let turns_max = expiry.turns_max;
+        let expired = self.write_some(
+            turns_max,
+            |expired: &Expired| expired.turns,
+            move |db, turns_max| {
+                let expired = expire::expire(db, Expiry { turns_max, ..expiry })?;
+                // Once for all batches: emptying the log costs more than a batch.
+                notes.erased(!expired.more);
+                Ok(expired)
+            },
+        );
+        Box::pin(async move { Ok(expired.await?.into_iter().fold(Expired::default(), Expired::and)) })
+    }
+
+    fn recall_entries(
+        &self,
+        scope: &Scope,
+        embedder: &str,
+        after: Option<RecallCursor>,
+        limit: usize,
+    ) -> StoreFuture<'_, RecallPage> {
+        let embedder = embedder.to_owned();
+        self.read(scope, move |db, scope| recall::entries(db, scope, &embedder, after, limit))
+    }
+
+    fn recall_changes(&self, scope: &Scope, since: Option<ChangeMark>, embedder: &str) -> StoreFuture<'_, Changes> {
+        let told = self.told_since(scope, since, Touched::turn);
+        let (scope, embedder) = (scope.clone(), embedder.to_owned());
+        Box::pin(async move {
+            let (mark, touched) = match told.await? {
+                Told::Nothing(mark) => return Ok(Changes::None(mark)),
+                Told::Everything(mark) => return Ok(Changes::Reload { mark }),
+                Told::Touched(mark, turns) => (mark, turns),
+            };
+            let looked_up = self.look_up(&scope, touched.len(), move |db, scope| {
+                let (entries, gone) = recall::touched(db, scope, &embedder, &touched)?;
+                Ok(Changes::Turns { mark, entries, gone })
+            });
+            looked_up.await
+        })
+    }
+
+    fn unwatch(&self, scope: &Scope) {
+        self.end_watch(scope);
+    }
+
+    fn recall_todo(&self, what: Todo, limit: usize) -> StoreFuture<'_, Vec<DueTurn>> {
+        self.read_each(recall::list(what), limit, move |db, limit| recall::todo(db, what, limit))
+    }
+
+    fn keep_recall_rows(&self, rows: Vec<DerivedRow>) -> StoreFuture<'_, ()> {
+        let kept = self.write_groups(rows, |row| Whose::from(&row.scope), recall::keep);
+        Box::pin(async move { kept.await.map(drop) })
+    }
+
+    fn recall_again(&self, what: Todo) -> StoreFuture<'_, u64> {
+        let again = self.write_each(move |db| recall::again(db, what));
+        Box::pin(async move { Ok(again.await?.into_iter().sum()) })
+    }
+
+    fn recall_made_with(&self, what: Todo) -> StoreFuture<'_, Option<String>> {
+        self.read_for(Whose::Ours, move |db| made::with(db, what.word()))
+    }
+
+    fn note_recall_made_with(&self, what: Todo, made_with: &str) -> StoreFuture<'_, ()> {
+        let made_with = made_with.to_owned();
+        self.write_for(Whose::Ours, move |db| made::note(db, what.word(), &made_with))
+    }
+
+    fn turns_by_id(&self, scope: &Scope, ids: &[TurnId]) -> StoreFuture<'_, Vec<Turn>> {
+        let ids = ids.to_vec();
+        self.look_up(scope, ids.len(), move |db, scope| recall::turns_by_id(db, scope, &ids))
+    }
+
+    fn trace(&self, scope: &Scope, turn: TurnId) -> StoreFuture<'_, Option<String>> {
+        self.look_up(scope, 1, move |db, scope| trace::find(db, scope, turn))
+    }
+
+    fn jobs(&self) -> &dyn Jobs {
+        self
+    }
+
+    fn episodes(&self) -> &dyn Episodes {
+        self
+    }
+
+    fn topics(&self) -> &dyn Topics {
+        self
+    }
+
+    fn takeout(&self) -> &dyn Takeout {
+        self
+    }
+
+    fn tenants(&self) -> &dyn Tenants {
+        self
+    }
+
+    fn facts(&self) -> &dyn Facts {
+        self
+    }
+
+    fn ledger(&self) -> &dyn Ledger {
+        self
+    }
+
+    fn outbox(&self) -> &dyn Outbox {
+        self
+    }
+
+    fn knowledge(&self) -> &dyn Knowledge {
+        self
+    }
+
+    fn forget_visits(&self) -> StoreFuture<'_, u64> {
+        let (notes, clock) = (self.notes(), Arc::clone(&self.clock));
+        Box::pin(async move {
+            // Looked for beside the writer: nearly always there are none.
+            let visits = self.read_each("session", VISITS_BATCH, session::visits).await?;
+            let gone = visits.len() as u64;
+            if gone > 0 {
+                let forget = move |db: &Connection, visits: &[(Scope, SessionId)]| {
+                    visits.iter().try_for_each(|(scope, id)| session::delete(db, scope, *id, clock.now()).map(drop))?;
+                    notes.erased(true);
+                    Ok(())
+                };
+                self.write_groups(visits, |(scope, _)| Whose::from(scope), forget).await?;
+            }
+            Ok(gone)
+        })
+    }
+
+    fn stats(&self, scope: &Scope) -> StoreFuture<'_, Stats> {
+        self.read(scope, session::stats)
+    }
+
+    fn fail_abandoned(&self) -> StoreFuture<'_, u64> {
+        Box::pin(async move {
+            let mut total = 0;
+            loop {
+                let failed = self.write_each(|db| turn::fail_abandoned(db, ABANDONED_BATCH)).await?;
+                total += failed.iter().sum::<u64>();
+                if failed.iter().all(|failed| *failed < ABANDONED_BATCH as u64) {
+                    return Ok(total);
+                }
+            }
+        })
+    }
+
+    fn ping(&self) -> StoreFuture<'_, ()> {
+        self.read_for(Whose::Ours, |db| db.query_row("SELECT 1", [], |_| Ok(())).map_err(|error| meaning(&error)))
+    }
+
+    fn close(&self) -> StoreFuture<'_, ()> {
+        self.end()
+    }
+}
+
+impl Archive for Backend {
+    fn move_out(&self, scope: &Scope, session: SessionId, before: u64, turns_max: usize) -> StoreFuture<'_, Moved> {
+        self.write(scope, move |db, scope| archive::move_out(db, scope, session, before, turns_max))
+    }
+
+    fn quick_blocks(&self, limit: usize) -> StoreFuture<'_, Vec<Packed>> {
+        self.read_each("block", limit, archive::quick_blocks)
+    }
+
+    fn replace_block(&self, before: Packed, bytes: Vec<u8>) -> StoreFuture<'_, bool> {
+        let whose = Whose::Tenant(before.tenant.clone());
+        self.write_for(whose, move |db| archive::replace_block(db, &before, &bytes))
+    }
+
+    fn archived(&self) -> StoreFuture<'_, ArchiveSize> {
+        let sizes = self.read_each("block", usize::MAX, |db, _| archive::size(db).map(|size| vec![size]));
+        Box::pin(async move { Ok(sizes.await?.into_iter().fold(ArchiveSize::default(), ArchiveSize::and)) })
+    }
+}

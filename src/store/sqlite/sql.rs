@@ -1,0 +1,36 @@
+//! What the statements in this folder are run with. Every file that says nothing of SQLite's own takes its words from here,
+//! so that it can be compiled for another database as well (see `store/postgres`).
+
+pub(super) use rusqlite::types::ValueRef;
+pub(super) use rusqlite::{Connection, Error, OptionalExtension, Params, Result, Row, ToSql, params};
+
+/// Bytes of everything that is kept.
+pub(super) const BYTES: &str = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size";
+
+/// Everything that belongs to a tenant says so in a column of this name; a table that is added later is found, too.
+pub(super) const TABLES_WITH_TENANTS: &str = "SELECT s.name FROM sqlite_schema AS s JOIN pragma_table_info(s.name) AS c
+     WHERE s.type = 'table' AND c.name = 'tenant' AND s.name <> 'session' AND s.sql NOT LIKE 'CREATE VIRTUAL%'";
+
+/// The job that is to be done first; a file needs no word of whose it is.
+pub(super) const FIRST_DUE: &str =
+    "SELECT key, attempts, '' FROM job WHERE state <> 'dead' AND run_at <= ?1 ORDER BY run_at, key LIMIT 1";
+
+/// The same for whoever takes it: there is one writer.
+pub(super) const TAKE_FIRST_DUE: &str = FIRST_DUE;
+
+/// Frees the jobs that were being done. Whoever opens a file is alone with it.
+pub(super) const RELEASE: &str = "UPDATE job SET state = 'queued', run_at = 0 WHERE state = 'running'";
+
+/// The same for webhooks that were being sent.
+pub(super) const RELEASE_PARCELS: &str = "UPDATE outbox SET state = 'queued', run_at = 0 WHERE state = 'running'";
+
+/// What is said behind a query for whoever takes what it finds: there is one writer.
+pub(super) const SKIPPING_TAKEN: &str = "";
+
+/// Turns that nobody will answer any more, likewise.
+pub(super) const ABANDONED: &str = "turn.status = 'pending'";
+
+/// Begins to look at a tenant's rows; in a file they are all in sight.
+pub(super) fn enter(_: &Connection, _tenant: &str) -> std::result::Result<(), crate::store::StoreError> {
+    Ok(())
+}
