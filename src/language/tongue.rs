@@ -63,6 +63,12 @@ pub fn tongue(text: &str, otherwise: Tongue) -> Tongue {
     if best != otherwise && lead < LEAD_MIN { otherwise } else { best }
 }
 
+/// Which of the five a text is in, if it says so.
+pub fn spoken(text: &str) -> Option<Tongue> {
+    let [one, other] = [Tongue::English, Tongue::Dutch].map(|otherwise| tongue(text, otherwise));
+    (one == other).then_some(one)
+}
+
 fn add(scores: &mut [f32; 5], weights: &[f32; 5]) {
     for (score, weight) in scores.iter_mut().zip(weights) {
         *score += weight;

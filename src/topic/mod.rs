@@ -18,10 +18,10 @@ mod threshold;
 
 pub use decay::{FORGOTTEN_BELOW, MemoryType, TOPICS_MAX, half_life, memory_type, priority, to_forget};
 pub use merge::to_merge;
-pub use place::{Known, Placed, Placement, Reason, place};
+pub use place::{Known, Placed, Placement, Reason, place, signs};
 pub use remark::{Meaning, Remark, Speaker};
 pub use sketch::Sketch;
-pub use threshold::Thresholds;
+pub use threshold::{Signs, Thresholds};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::remark::{Meaning, Remark, Speaker};
 use super::sketch::{Sketch, similarity};
-use super::threshold::{Thresholds, Weights};
+use super::threshold::{Signs, Thresholds};
 use crate::id::TopicId;
 
 /// What a word counts that only came up in answers.
@@ -75,16 +75,32 @@ pub fn place(topics: &[Known<'_>], current: Option<TopicId>, remark: &Remark, th
     if let Some(current) = current.filter(|_| remark.leans) {
         return Placed { placement: Placement::Stay(current), reason: Reason::FollowUp, score: 0.0, lead: 0.0 };
     }
-    let meaning = remark.meaning.as_ref().filter(|meaning| topics.iter().any(|topic| knows(topic, meaning)));
-    let weights = thresholds.weights(meaning.is_some());
+    let signs = signs(topics, current, remark, thresholds);
+    let counts = thresholds.counts(meaning_among(topics, remark).is_some());
+    let there = |topic: &Known<'_>| match current == Some(topic.id) {
+        true => Placement::Stay(topic.id),
+        false => Placement::Return(topic.id),
+    };
+    let placements = topics.iter().map(there).chain([Placement::New]);
+    choose(placements.zip(signs.iter().map(|signs| signs.weighed(counts))))
+}
+
+/// What speaks for each topic, in their order, and last for a new one.
+pub fn signs(topics: &[Known<'_>], current: Option<TopicId>, remark: &Remark, thresholds: &Thresholds) -> Vec<Signs> {
+    let meaning = meaning_among(topics, remark);
     let shared = Shared::count(topics, remark);
-    let scores = topics.iter().enumerate().map(|(at, topic)| {
-        let is_current = current == Some(topic.id);
-        let placement = if is_current { Placement::Stay(topic.id) } else { Placement::Return(topic.id) };
-        let alike = alike(topic, is_current, meaning, weights, thresholds);
-        (placement, shared.score(at, weights) + alike)
-    });
-    choose(scores, shared.novelty(remark, weights))
+    let of_topic = |(topic, words): (&Known<'_>, &TopicWords)| {
+        let alike = alike(topic, current == Some(topic.id), meaning, thresholds);
+        let (shared, missing) = (words.shared.min(WORDS_WEIGHT_MAX), words.missing.min(WORDS_WEIGHT_MAX));
+        Signs { words: shared, missing, ..alike }
+    };
+    let of_topics = topics.iter().zip(&shared.topics).map(of_topic);
+    of_topics.chain([shared.novelty(remark)]).collect()
+}
+
+/// What the message means, if any topic can be compared with it.
+fn meaning_among<'a>(topics: &[Known<'_>], remark: &'a Remark) -> Option<&'a Meaning> {
+    remark.meaning.as_ref().filter(|meaning| topics.iter().any(|topic| knows(topic, meaning)))
 }
 
 fn knows(topic: &Known<'_>, meaning: &Meaning) -> bool {
@@ -92,29 +108,26 @@ fn knows(topic: &Known<'_>, meaning: &Meaning) -> bool {
 }
 
 /// What a topic's meaning and its place in the conversation say.
-fn alike(
-    topic: &Known<'_>,
-    is_current: bool,
-    meaning: Option<&Meaning>,
-    weights: &Weights,
-    thresholds: &Thresholds,
-) -> f32 {
-    let (mut all, mut last) = (thresholds.unknown(), thresholds.unknown());
+fn alike(topic: &Known<'_>, is_current: bool, meaning: Option<&Meaning>, thresholds: &Thresholds) -> Signs {
+    let (mut similar, mut last) = (thresholds.unknown(), thresholds.unknown());
     if let (Some(meaning), Some(sums)) = (meaning, &topic.sketch.meaning)
         && sums.is_by(meaning)
     {
-        all = thresholds.measured(similarity(&meaning.vector, &sums.all));
+        similar = thresholds.measured(similarity(&meaning.vector, &sums.all));
         if is_current {
             last = thresholds.measured(similarity(&meaning.vector, &sums.last));
         }
     }
-    weights.similar * all + if is_current { weights.current + weights.last * last } else { 0.0 }
+    match is_current {
+        true => Signs { similar, last, current: 1.0, ..Signs::default() },
+        false => Signs { similar, ..Signs::default() },
+    }
 }
 
 /// The best of all; in a tie the one that was there before.
-fn choose(topics: impl Iterator<Item = (Placement, f32)>, novelty: f32) -> Placed {
+fn choose(candidates: impl Iterator<Item = (Placement, f32)>) -> Placed {
     let (mut best, mut next) = ((Placement::New, f32::NEG_INFINITY), f32::NEG_INFINITY);
-    for candidate in topics.chain([(Placement::New, novelty)]) {
+    for candidate in candidates {
         if best.1 < candidate.1 {
             (best, next) = (candidate, best.1);
         } else {
@@ -160,18 +173,12 @@ impl Shared {
         counted
     }
 
-    fn score(&self, at: usize, weights: &Weights) -> f32 {
-        let TopicWords { shared, missing } = self.topics[at];
-        weights.words * shared.min(WORDS_WEIGHT_MAX) + weights.missing * missing.min(WORDS_WEIGHT_MAX)
-    }
-
-    fn novelty(&self, remark: &Remark, weights: &Weights) -> f32 {
+    /// What speaks for a new topic.
+    fn novelty(&self, remark: &Remark) -> Signs {
         let named = remark.words.iter().any(|word| word.is_name);
-        let share = if self.total > 0.0 { self.unknown / self.total } else { 0.0 };
-        weights.new
-            + if named { weights.named } else { 0.0 }
-            + weights.unknown_share * share
-            + weights.unknown * self.unknown.min(WORDS_WEIGHT_MAX)
+        let unknown_share = if self.total > 0.0 { self.unknown / self.total } else { 0.0 };
+        let (named, unknown) = (if named { 1.0 } else { 0.0 }, self.unknown.min(WORDS_WEIGHT_MAX));
+        Signs { new: 1.0, named, unknown_share, unknown, ..Signs::default() }
     }
 }
 

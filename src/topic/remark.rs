@@ -67,6 +67,11 @@ pub(super) struct RemarkWord {
 }
 
 impl Remark {
+    /// Whether it needs what was said before it to be understood.
+    pub fn leans(&self) -> bool {
+        self.leans
+    }
+
     /// Reads a message; `otherwise` is the language of one that does not show its own.
     pub fn read(text: &str, otherwise: Tongue) -> Self {
         let tongue = tongue(text, otherwise);

@@ -2,7 +2,8 @@
 //! little for another.
 //!
 //! The numbers were fitted as a conditional logit (which of the topics, or a new one) to half of a public set of
-//! interleaved conversations with the built-in embedder, and cross-validated; `docs/topics.md` tells how and what came out.
+//! interleaved conversations with the built-in embedder, and cross-validated; `docs/topics.md` tells how and what came out,
+//! `recalld bench topics --refit` does it again.
 
 use crate::model::embed::EmbedderId;
 
@@ -14,28 +15,60 @@ const FITTED_NEAR: f32 = 0.1;
 /// again, a mixture cannot be taken apart.
 const IN_DOUBT_NEW: f32 = 0.4;
 
-/// What each sign counts.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Weights {
+/// What speaks for a topic or for a new one, and also what each of these signs counts.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Signs {
     /// For a topic: that it is the one that is talked about.
-    pub(super) current: f32,
+    pub current: f32,
     /// That it has the message's words.
-    pub(super) words: f32,
+    pub words: f32,
     /// That it means the same.
-    pub(super) similar: f32,
+    pub similar: f32,
     /// That the last exchange of the current topic means the same.
-    pub(super) last: f32,
+    pub last: f32,
     /// That names of the message never came up in it.
-    pub(super) missing: f32,
+    pub missing: f32,
     /// For a new topic: always, and when the message names something.
-    pub(super) new: f32,
-    pub(super) named: f32,
+    pub new: f32,
+    /// See above.
+    pub named: f32,
     /// The share of the message's words that no topic has, and how much they weigh.
-    pub(super) unknown_share: f32,
-    pub(super) unknown: f32,
+    pub unknown_share: f32,
+    /// See above.
+    pub unknown: f32,
 }
 
-const WITH_VECTORS: Weights = Weights {
+impl Signs {
+    /// How many there are.
+    pub const COUNT: usize = 9;
+
+    /// What they are called, in the order of [`Signs::values`].
+    pub const NAMES: [&str; Self::COUNT] =
+        ["current", "words", "similar", "last", "missing", "new", "named", "unknown_share", "unknown"];
+
+    /// All of them in a row.
+    pub fn values(&self) -> [f32; Self::COUNT] {
+        let Self { current, words, similar, last, missing, new, named, unknown_share, unknown } = *self;
+        [current, words, similar, last, missing, new, named, unknown_share, unknown]
+    }
+
+    /// The reverse.
+    pub fn from_values(values: [f32; Self::COUNT]) -> Self {
+        let [current, words, similar, last, missing, new, named, unknown_share, unknown] = values;
+        Self { current, words, similar, last, missing, new, named, unknown_share, unknown }
+    }
+
+    /// How much speaks for it, by what each sign counts.
+    pub(super) fn weighed(&self, counts: &Signs) -> f32 {
+        let [current, words, similar, last, missing, new, named, unknown_share, unknown] = self.values();
+        let topic = counts.words * words + counts.missing * missing;
+        let alike = counts.similar * similar + (counts.current * current + counts.last * last);
+        let novel = counts.new * new + counts.named * named;
+        topic + alike + (novel + counts.unknown_share * unknown_share + counts.unknown * unknown)
+    }
+}
+
+const WITH_VECTORS: Signs = Signs {
     current: 1.79,
     words: 3.07,
     similar: 3.38,
@@ -47,7 +80,7 @@ const WITH_VECTORS: Weights = Weights {
     unknown: 0.76,
 };
 
-const WITHOUT_VECTORS: Weights = Weights {
+const WITHOUT_VECTORS: Signs = Signs {
     current: 2.34,
     words: 3.75,
     similar: 0.0,
@@ -64,6 +97,8 @@ const WITHOUT_VECTORS: Weights = Weights {
 pub struct Thresholds {
     /// The similarity from which texts are near.
     near: f32,
+    with_vectors: Signs,
+    without_vectors: Signs,
 }
 
 impl Thresholds {
@@ -71,11 +106,18 @@ impl Thresholds {
     /// ([`Embedder::near`](crate::model::embed::Embedder::near)).
     pub fn of(embedder: &EmbedderId, near: f32) -> Self {
         let usable = near.is_finite() && (0.0..1.0).contains(&near) && embedder.as_str() != FITTED_WITH;
-        Self { near: if usable { near } else { FITTED_NEAR } }
+        if usable { Self { near, ..Self::default() } } else { Self::default() }
     }
 
-    pub(super) fn weights(&self, with_vectors: bool) -> &'static Weights {
-        if with_vectors { &WITH_VECTORS } else { &WITHOUT_VECTORS }
+    /// The same with other numbers, as they were fitted.
+    pub fn refitted(self, fitted: Signs) -> Self {
+        let counts = Signs { new: fitted.new + IN_DOUBT_NEW, ..fitted };
+        Self { with_vectors: counts, without_vectors: counts, ..self }
+    }
+
+    /// What each sign counts.
+    pub(super) fn counts(&self, with_vectors: bool) -> &Signs {
+        if with_vectors { &self.with_vectors } else { &self.without_vectors }
     }
 
     /// A similarity as the embedder of the numbers would have it: what is near for one is near for the other.
@@ -92,7 +134,7 @@ impl Thresholds {
 /// Where there are no vectors, or nothing is known about who makes them.
 impl Default for Thresholds {
     fn default() -> Self {
-        Self { near: FITTED_NEAR }
+        Self { near: FITTED_NEAR, with_vectors: WITH_VECTORS, without_vectors: WITHOUT_VECTORS }
     }
 }
 

@@ -333,7 +333,7 @@ async fn e_a_hundred_turns() {
     let episodes = house.get("/api/v1/episodes?limit=50").user("alex").send().await.expect(200);
     let stretches = episodes["episodes"].as_array().expect("a list").iter().filter(|one| one["level"] == "stretch");
     let stretches = stretches.count();
-    assert!((4..=9).contains(&stretches), "{stretches} stretches");
+    assert_eq!(stretches, 5, "E7: about five episodes");
     let asked = say(&house, "alex", OTHER_SESSION, "What's my name?").await;
     let answer = asked["answer"].as_str().expect("an answer");
     assert!(answer.contains("Alex"), "{answer}");
@@ -341,6 +341,10 @@ async fn e_a_hundred_turns() {
     let recalled = house.post("/api/v1/recall").user("alex").json(request).await.expect(200);
     let context = recalled["text"].as_str().expect("a context");
     assert!(context.starts_with("## User profile\n") && context.contains("pgvector"), "{context}");
+    let asides = recalled["asides"].as_array().expect("a list");
+    let episode = asides.iter().find(|aside| aside["layer"] == "episodes").expect("an episode is about it");
+    assert_eq!(episode["turn_first"], 1, "databases were talked about first: {episode}");
+    assert!(episode["text"].as_str().is_some_and(|text| text.contains("database")), "{episode}");
 }
 
 /// "Forget that …" ends a fact, in the words of any of the languages, and saying it again brings it back.
@@ -349,6 +353,8 @@ async fn what_is_to_be_forgotten_is_no_longer_known() {
     check("I live in Lisbon.\nPlease forget that I live in Lisbon.", "was: location: Lisbon (retracted)").await;
     check("Ik woon in Gent.\nVergeet dat ik in Gent woon.", "was: location: Gent (retracted)").await;
     check("Ich wohne in Graz.\nVergiss bitte, dass ich in Graz wohne.", "was: location: Graz (retracted)").await;
+    check("J'habite à Lyon.\nOublie que j'habite à Lyon.", "was: location: Lyon (retracted)").await;
+    check("Vivo en Madrid.\nOlvida que vivo en Madrid.", "was: location: Madrid (retracted)").await;
     check(
         "I live in Lisbon.\nPlease forget that I live in Lisbon.\nI live in Lisbon.",
         "location: Lisbon\nwas: location: Lisbon (retracted)",

@@ -35,6 +35,7 @@ mod openai;
 mod openai_settings;
 mod openapi;
 mod openwebui;
+mod poison;
 mod process;
 mod properties;
 mod recall;

@@ -10,6 +10,7 @@ mod process;
 mod proxy;
 mod recall;
 mod scene;
+mod shrink;
 mod store;
 mod summaries;
 mod table;
@@ -51,7 +52,7 @@ enum What {
     Live(live::LiveArgs),
     /// A conversation that never ends: context, recall and digest must not grow with it.
     Long(long::LongArgs),
-    /// Archived turns beside gzip and base64: bytes and speed.
+    /// Archived turns beside gzip and base64: bytes and speed; and what that makes of a data file.
     Archive(archive::ArchiveArgs),
     /// A memory out to a file and into another store: messages a second, and memory.
     Takeout(takeout::TakeoutArgs),
@@ -82,7 +83,7 @@ pub(super) fn bench(args: &BenchArgs, json: bool) -> anyhow::Result<ExitCode> {
         What::RecallSpeed(args) => recall::print(&runtime.block_on(recall::speed::run(args))?, json)?,
         What::Live(args) => runtime.block_on(live::run(args))?.print(json),
         What::Long(args) => recall::print(&runtime.block_on(long::run(args))?, json)?,
-        What::Archive(args) => archive::run(args)?.print(json),
+        What::Archive(args) => runtime.block_on(archive::run(args))?.print(json),
         What::Takeout(args) => runtime.block_on(takeout::run(args))?.print(json),
         What::Summaries(args) => recall::print(&summaries::run(args)?, json)?,
         What::Facts(args) => recall::print(&facts::run(args)?, json)?,

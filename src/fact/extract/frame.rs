@@ -24,6 +24,7 @@ pub(super) struct Frame {
     pub(super) corrects: bool,
     pub(super) notes: bool,
     pub(super) forgets: bool,
+    pub(super) now: bool,
 }
 
 /// How the statement at word `at` is led in, or why it is none.
@@ -36,6 +37,8 @@ pub(super) fn frame(view: &View<'_>, at: usize) -> Result<Frame, Refusal> {
     // What was supposed or reported before holds on: "If I live in Ghent and work in Lille".
     match stance(view, 0..frame.start) {
         Some(Refusal::Hypothetical) if is_if_of_others(view, frame.start) => Ok(frame),
+        // "I used to live in Rome, but now I live in Milan": what was over is what came before.
+        Some(Refusal::Past) if frame.now => Ok(frame),
         Some(reason) => Err(reason),
         None => Ok(frame),
     }
@@ -104,8 +107,9 @@ fn led(view: &View<'_>, start: usize, at: usize) -> Option<Frame> {
             next += 1;
             continue;
         }
-        let leads: [(&Phrases, Mark); 6] = [
+        let leads: [(&Phrases, Mark); 7] = [
             (&table.lead, None),
+            (&table.now, Some(|frame| frame.now = true)),
             (&table.greet, Some(|frame| frame.greets = true)),
             (&table.hedge, Some(|frame| frame.hedges = true)),
             (&table.correct, Some(|frame| frame.corrects = true)),

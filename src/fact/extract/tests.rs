@@ -47,6 +47,8 @@ fn who_somebody_is() {
         "My name is Ann and I live in Porto. => name = Ann; location = Porto
          hey im tom, nice to meet you => name = tom
          call me Al => nickname = Al
+         call me Jay, my real name is Jayden Okafor => nickname = Jay; full_name = Jayden Okafor
+         I'm Sam from accounting => name = Sam
          I'm Dutch => nationality = Dutch
          I'm 34 => age = 34
          I'm a software engineer at Acme => employer = Acme; job = software engineer
@@ -64,6 +66,8 @@ fn how_it_is_said() {
         "No, my name is Jon => !name = Jon
          I think I live in Oslo => ?location = Oslo
          I live in Berlin now => !location = Berlin
+         I used to live in Rome but now I live in Milan => !location = Milan
+         forget what I said about neovim, I switched to helix => !editor = helix
          I no longer live in Berlin => -location = Berlin
          forget that I like jazz => -like/jazz = jazz
          I've been vegan since 2019 => diet = vegan since 2019-01-01

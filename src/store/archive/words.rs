@@ -27,6 +27,8 @@ const PLACES: usize = 1 << 17;
 const BEGINNINGS: usize = 1 << 15;
 /// Of how many bytes a beginning is.
 const BEGINNING_BYTES: usize = 3;
+/// Stretches that are looked up at once.
+const AHEAD: usize = 32;
 /// No word has this number.
 const EMPTY: u16 = u16::MAX;
 
@@ -121,22 +123,53 @@ impl Words {
     pub(super) fn encode(&self, text: &[u8]) -> Vec<u8> {
         let mut coded = vec![0; CODED_BYTES_MAX * text.len() + CODE_BYTES_MAX];
         let (mut at, mut written) = (0, 0);
-        for end in stretches(text) {
-            while at < end as usize {
-                let bytes = (end as usize - at).min(WORD_BYTES_MAX);
-                if let Some((code, length)) = self.longest(window(text, at), bytes) {
-                    coded[written..written + CODE_BYTES_MAX].copy_from_slice(&code.bytes);
-                    written += usize::from(code.length);
-                    at += length;
-                } else {
-                    let length = put_themselves(&text[at..], &mut coded[written..]);
-                    written += 2 + length;
-                    at += length;
-                }
+        for ends in stretches(text).chunks(AHEAD) {
+            for (number, end) in self.whole(text, at, ends).into_iter().zip(ends) {
+                written += match self.codes.get(usize::from(number)) {
+                    Some(code) => code.put(&mut coded[written..]),
+                    None => self.spell(text, at..*end as usize, &mut coded[written..]),
+                };
+                at = *end as usize;
             }
         }
         coded.truncate(written);
         coded
+    }
+
+    /// The numbers of the stretches that are words as a whole, [`EMPTY`] for the others. All of them are looked for before any
+    /// is written: so the processor waits for memory once, and not once for each.
+    fn whole(&self, text: &[u8], from: usize, ends: &[u32]) -> [u16; AHEAD] {
+        let (mut keys, mut numbers, mut from) = ([Key(0); AHEAD], [EMPTY; AHEAD], from);
+        for ((key, number), end) in keys.iter_mut().zip(&mut numbers).zip(ends) {
+            let bytes = *end as usize - from;
+            *key = Key::of(window(text, from), if bytes <= WORD_BYTES_MAX { bytes } else { 0 });
+            *number = self.places[key.place()];
+            from = *end as usize;
+        }
+        // Without a branch, because which words are known cannot be guessed. One whose place is taken by another is found when it
+        // is spelled.
+        for (key, number) in keys.iter().zip(&mut numbers) {
+            let held = self.keys[usize::from(*number).min(self.keys.len() - 1)];
+            *number |= u16::from(held == *key).wrapping_sub(1);
+        }
+        numbers
+    }
+
+    /// Writes a stretch word by word, and answers how many bytes that took.
+    fn spell(&self, text: &[u8], stretch: std::ops::Range<usize>, coded: &mut [u8]) -> usize {
+        let (mut at, mut written) = (stretch.start, 0);
+        while at < stretch.end {
+            let bytes = (stretch.end - at).min(WORD_BYTES_MAX);
+            if let Some((code, length)) = self.longest(window(text, at), bytes) {
+                written += code.put(&mut coded[written..]);
+                at += length;
+            } else {
+                let length = put_themselves(&text[at..], &mut coded[written..]);
+                written += 2 + length;
+                at += length;
+            }
+        }
+        written
     }
 
     /// The longest word that these bytes begin with, and how many of them it is: all of them, as a rule. There is none only if
@@ -227,6 +260,14 @@ fn copy_themselves(coded: &[u8], text: &mut [u8]) -> Option<usize> {
     let length = usize::from(*coded.get(1)?);
     text.get_mut(..length)?.copy_from_slice(coded.get(2..2 + length)?);
     Some(length)
+}
+
+impl Code {
+    /// Writes it, and answers how many bytes that took.
+    fn put(self, coded: &mut [u8]) -> usize {
+        coded[..CODE_BYTES_MAX].copy_from_slice(&self.bytes);
+        usize::from(self.length)
+    }
 }
 
 impl Key {

@@ -74,14 +74,14 @@ pub(super) async fn understand(store: &Arc<dyn Store>) -> Learned {
 
 impl Talk {
     /// Says something at this second of the day, and has it understood.
-    async fn state(&self, second: i64, words: &str) -> TurnId {
+    pub(super) async fn state(&self, second: i64, words: &str) -> TurnId {
         let told = TurnDraft { created_at: Some(at(second)), ..draft(words, "I see.") };
         let turn = self.add(vec![told]).await.remove(0);
         understand(&self.store).await;
         turn.id
     }
 
-    async fn facts(&self, status: Option<Status>, as_of: Option<Timestamp>) -> Vec<Fact> {
+    pub(super) async fn facts(&self, status: Option<Status>, as_of: Option<Timestamp>) -> Vec<Fact> {
         let (mut all, mut page) = (Vec::new(), PageRequest::first(3));
         loop {
             let which = WhichFacts { page, status, now: at(100_000), as_of };
@@ -104,19 +104,19 @@ impl Talk {
         all.into_iter().find(|fact| fact.value == value).unwrap_or_else(|| panic!("no fact says {value}"))
     }
 
-    async fn undo_it(&self, what: Undo) -> Undone {
+    pub(super) async fn undo_it(&self, what: Undo) -> Undone {
         let id = RandomIds.undo(at(0));
         self.store.facts().undo(&self.scope, what, id).await.expect("it is undone")
     }
 
     /// Writes down by hand.
-    async fn note(&self, path: &str, value: &str, act: Act, second: i64) {
+    pub(super) async fn note(&self, path: &str, value: &str, act: Act, second: i64) {
         let key = Key::from_path(Category::Identity, path);
         let said = Statement::by_hand(RandomIds.fact(at(second)), key, value, act, 0.9, at(second));
         self.store.facts().say(&self.scope, vec![said]).await.expect("it is written down");
     }
 
-    async fn ask_and_shift(&self, words: &str, shift: Shift) -> TurnId {
+    pub(super) async fn ask_and_shift(&self, words: &str, shift: Shift) -> TurnId {
         let place = Placement { shift, ..Placement::default() };
         let turn = OpenTurn { place, ..self.question(words) };
         let id = turn.id;
@@ -132,7 +132,7 @@ fn told(fact: &Fact) -> String {
     format!("{}: {}{often}", fact.key.path(), fact.value)
 }
 
-fn undone(done: Undone) -> crate::id::UndoId {
+pub(super) fn undone(done: Undone) -> crate::id::UndoId {
     match done {
         Undone::Done { id, .. } => id,
         other => panic!("nothing was undone: {other:?}"),

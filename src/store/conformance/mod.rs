@@ -15,6 +15,7 @@
 //! Reading order: `talk` (a conversation with a store, as the promises speak of it), then any.
 
 pub mod adding;
+pub mod believing;
 pub mod concurrency;
 pub mod content;
 pub mod episodes;
@@ -58,6 +59,7 @@ macro_rules! conformance {
             adding::dated_messages_keep_their_dates,
             adding::messages_without_enough_ids_are_refused,
             adding::a_turn_has_a_bounded_number_of_messages,
+            believing::any_course_holds_together,
             concurrency::many_tasks_on_one_session_lose_nothing,
             concurrency::many_tasks_on_many_sessions_lose_nothing,
             concurrency::chats_at_once_keep_their_answers_apart,
@@ -251,6 +253,7 @@ mod tests {
         let list = include_str!("mod.rs");
         let rooms = [
             ("adding", include_str!("adding.rs")),
+            ("believing", include_str!("believing.rs")),
             ("concurrency", include_str!("concurrency.rs")),
             ("content", include_str!("content.rs")),
             ("episodes", include_str!("episodes.rs")),

@@ -8,7 +8,8 @@ use super::sql::Connection;
 use crate::store::StoreError;
 
 /// Each entry brings a database from version `index` to `index + 1`. Entries are never edited.
-const MIGRATIONS: [&str; 2] = [include_str!("schema_1.sql"), include_str!("schema_2.sql")];
+const MIGRATIONS: [&str; 3] =
+    [include_str!("schema_1.sql"), include_str!("schema_2.sql"), include_str!("schema_3.sql")];
 
 /// The schema version that this binary writes.
 pub(super) const SCHEMA_VERSION: i64 = MIGRATIONS.len() as i64;

@@ -1,5 +1,7 @@
 //! Text that moves into blocks and is read through them, in SQL.
 
+use std::ops::Range;
+
 use super::connect::meaning;
 use super::row::{COLUMNS, TurnRow};
 use super::session::{self, execute, rows_max};
@@ -18,6 +20,9 @@ const BLOCK_TURNS: usize = 20;
 /// And until its text has this many bytes. A turn with more than the second number stays where it is.
 const BLOCK_BYTES: usize = 1 << 20;
 const TURN_BYTES_MAX: usize = CONTENT_BYTES_MAX / 2;
+
+/// Turns that are looked at, the last ones and as many further back: the time it takes must not grow with the session.
+const LOOKED_AT: u64 = 500;
 
 /// What a row holds in place of its text; the rules of the table want something there.
 const ELSEWHERE: &str = ".";
@@ -46,7 +51,9 @@ fn move_from(
     before: u64,
     turns_max: usize,
 ) -> Result<Moved, StoreError> {
-    let rows = movable(db, session_key, before, turns_max)?;
+    let before = before.min(last_number(db, session_key)?.saturating_add(1));
+    let mut rows = movable(db, session_key, older(before), turns_max)?;
+    rows.extend(movable(db, session_key, recent(before), turns_max - rows.len())?);
     let more = rows.len() == turns_max;
     let can_move = |row: &TurnRow| row.is_whole(session) && row.text_bytes() <= TURN_BYTES_MAX;
     let whole: Vec<TurnRow> = rows.into_iter().filter(can_move).collect();
@@ -57,21 +64,50 @@ fn move_from(
     Ok(Moved { turns: whole.len() as u64, more: more && !whole.is_empty() })
 }
 
-/// Turns with their text in the row, oldest first. The last four of a topic stay, however old they are.
-fn movable(db: &Connection, session_key: i64, before: u64, turns_max: usize) -> Result<Vec<TurnRow>, StoreError> {
-    let sql = format!(
-        "SELECT {COLUMNS} FROM turn WHERE session = ?1 AND number < ?2 AND block IS NULL AND status <> 'pending'
-         AND NOT EXISTS (
+fn last_number(db: &Connection, session_key: i64) -> Result<u64, StoreError> {
+    let sql = "SELECT coalesce(max(number), 0) FROM turn WHERE session = ?1";
+    let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
+    statement.query_row([session_key], |row| row.get(0)).map_err(|error| meaning(&error))
+}
+
+/// Where text leaves as the conversation goes on.
+fn recent(before: u64) -> Range<u64> {
+    before.saturating_sub(LOOKED_AT)..before
+}
+
+/// Where something may have been left: the end of a topic that has gone on since, or what could not be moved in its time. One
+/// part of what is older, another one at each look, by chance that can be repeated.
+fn older(before: u64) -> Range<u64> {
+    let end = recent(before).start;
+    let parts = end.div_ceil(LOOKED_AT).max(1);
+    let part = (before.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) % parts;
+    part * LOOKED_AT..((part + 1) * LOOKED_AT).min(end)
+}
+
+/// Turns of these numbers with their text in the row, oldest first. The last four of a topic stay, however old they are.
+fn movable(
+    db: &Connection,
+    session_key: i64,
+    numbers: Range<u64>,
+    turns_max: usize,
+) -> Result<Vec<TurnRow>, StoreError> {
+    let sql = movable_sql();
+    let mut statement = db.prepare_cached(&sql).map_err(|error| meaning(&error))?;
+    let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+    let values = params![session_key, number(numbers.start), number(numbers.end), rows_max(turns_max)];
+    let rows = statement.query_map(values, TurnRow::read).map_err(|error| meaning(&error))?;
+    rows.collect::<Result<_, _>>().map_err(|error| meaning(&error))
+}
+
+/// What [`movable`] asks.
+pub(super) fn movable_sql() -> String {
+    format!(
+        "SELECT {COLUMNS} FROM turn WHERE session = ?1 AND number >= ?2 AND number < ?3 AND block IS NULL
+         AND status <> 'pending' AND NOT EXISTS (
             SELECT 1 FROM topic_turn AS mine WHERE mine.turn = turn.key AND mine.turn >= coalesce(
                 (SELECT turn FROM topic_turn AS last WHERE last.topic = mine.topic ORDER BY turn DESC LIMIT 1 OFFSET 3), 0))
-         ORDER BY number LIMIT ?3"
-    );
-    let mut statement = db.prepare_cached(&sql).map_err(|error| meaning(&error))?;
-    let before = i64::try_from(before).unwrap_or(i64::MAX);
-    let rows = statement
-        .query_map(params![session_key, before, rows_max(turns_max)], TurnRow::read)
-        .map_err(|error| meaning(&error))?;
-    rows.collect::<Result<_, _>>().map_err(|error| meaning(&error))
+         ORDER BY number LIMIT ?4"
+    )
 }
 
 /// Puts as many turns into the session's last block as it takes, or into a new one. Answers the others.

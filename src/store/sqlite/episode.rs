@@ -128,10 +128,14 @@ fn progress(db: &Connection, scope: &Scope, id: SessionId, limits: Limits) -> Re
             None => false,
         },
         last,
-        stale: of_level(Level::Stretch, "AND stale = 1 ORDER BY first", limits.stale)?,
-        session_is_stale: !of_level(Level::Session, "AND stale = 1", 1)?.is_empty(),
+        stale: stale(db, key, Level::Stretch, limits.stale)?,
+        session_is_stale: !stale(db, key, Level::Session, 1)?.is_empty(),
         session: of_level(Level::Session, "", 1)?.pop(),
     }))
+}
+
+fn stale(db: &Connection, key: i64, level: Level, limit: usize) -> Result<Vec<Episode>, StoreError> {
+    select(db, STALE, params![key, level.as_str(), rows_max(limit)]).map(without_keys)
 }
 
 /// The first number after this one that is there.
@@ -211,17 +215,29 @@ const HOUR_MICROS: i64 = 3_600_000_000;
 
 fn tier(db: &Connection, scope: &Scope, id: SessionId, wanted: Wanted) -> Result<Vec<Episode>, StoreError> {
     let Some((key, _)) = session::find(db, scope, id)? else { return Ok(Vec::new()) };
-    let hour = wanted.hour.map(|hour| hour.as_microsecond());
-    let (from, to) = hour.map_or((i64::MIN, i64::MAX), |hour| (hour, hour.saturating_add(HOUR_MICROS - 1)));
-    let order = if hour.is_some() { "DESC" } else { "ASC" };
-    let rest = format!(
-        "WHERE session_key = ?1 AND level = ?2 AND first > ?3 AND begun_at BETWEEN ?4 AND ?5 ORDER BY first {order} LIMIT ?6"
-    );
-    let values = params![key, wanted.level.as_str(), wanted.after, from, to, rows_max(wanted.limit)];
-    let mut found = select(db, &rest, values).map(without_keys)?;
+    let (level, after, limit) = (wanted.level.as_str(), wanted.after, rows_max(wanted.limit));
+    let found = match wanted.hour.map(|hour| hour.as_microsecond()) {
+        Some(hour) => {
+            let end = hour.saturating_add(HOUR_MICROS - 1);
+            select(db, OF_AN_HOUR, params![key, level, after, hour, end, limit])
+        }
+        None => select(
+            db,
+            "WHERE session_key = ?1 AND level = ?2 AND first > ?3 ORDER BY first LIMIT ?4",
+            params![key, level, after, limit],
+        ),
+    };
+    let mut found = without_keys(found?);
     found.sort_by_key(|episode| episode.first);
     Ok(found)
 }
+
+/// The signs keep SQLite from going through all episodes of a session in the order of their turns.
+pub(super) const OF_AN_HOUR: &str = "WHERE session_key = ?1 AND level = ?2 AND +first > ?3
+                                     AND begun_at BETWEEN ?4 AND ?5 ORDER BY +first DESC LIMIT ?6";
+
+/// Those of a level that are to be made anew.
+pub(super) const STALE: &str = "WHERE session_key = ?1 AND level = ?2 AND stale = 1 ORDER BY first LIMIT ?3";
 
 impl Episodes for Backend {
     fn list(&self, scope: &Scope, session: Option<SessionId>, page: PageRequest) -> StoreFuture<'_, Page<Episode>> {

@@ -22,7 +22,7 @@ impl Heard {
     }
 }
 
-fn remark((text, meaning): &Text) -> Remark {
+pub(super) fn remark((text, meaning): &Text) -> Remark {
     Remark::read(text, Tongue::English).meaning(meaning.clone())
 }
 

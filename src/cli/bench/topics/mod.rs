@@ -3,9 +3,11 @@
 //! Beside it, in the same run: each message joins the topic whose centroid is most similar if that is above a threshold.
 //! That one is given the best threshold for the very file it is scored on.
 //!
-//! Reading order: `streams` (files in), `follow` (both ways to place), `score` (numbers out).
+//! Reading order: `streams` (files in), `follow` (both ways to place), `score` (numbers out), `refit` (where the
+//! numbers of placement come from).
 
 mod follow;
+mod refit;
 mod score;
 mod streams;
 
@@ -41,6 +43,10 @@ pub(crate) struct TopicsArgs {
     /// Where the placements go, a line of JSON for each message.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+    /// Fit the numbers of placement to the file, too, and say how well that does; each stream also by what those teach that share
+    /// nothing with it.
+    #[arg(long)]
+    refit: bool,
     #[command(flatten)]
     vectors: VectorArgs,
 }
@@ -78,10 +84,16 @@ pub(crate) async fn run(args: &TopicsArgs) -> anyhow::Result<Vec<Sheet>> {
         let (threshold, best) = best_centroids(&streams, &heard);
         rows.push(row(&format!("nearest centroid above {threshold:.2}, the best threshold"), &best, None));
     }
+    let refit = args.refit.then(|| refit::refit(&streams, &heard, &thresholds));
+    for (name, score) in refit.iter().flat_map(|refit| &refit.scores) {
+        rows.push(row(name, score, None));
+    }
     let messages: usize = streams.iter().map(|stream| stream.messages.len()).sum();
     let by = embedder.map_or("no vectors".into(), |by| by.id().to_string());
     let what = format!("{messages} messages of {} streams, each placed seeing only earlier ones; {by}", streams.len());
-    Ok(vec![Sheet { rows, ..Sheet::new(title("Topics", &what), &HEAD) }])
+    let mut sheets = vec![Sheet { rows, ..Sheet::new(title("Topics", &what), &HEAD) }];
+    sheets.extend(refit.map(|refit| refit::sheet(&refit.all)));
+    Ok(sheets)
 }
 
 /// What placement sees of a stream's messages.

@@ -143,7 +143,7 @@ mod tests {
 
     fn stream(topics: &[usize]) -> Stream {
         let entry = |topic: &usize| Entry { topic: *topic, user: String::new(), answer: None };
-        Stream { messages: topics.iter().map(entry).collect() }
+        Stream { messages: topics.iter().map(entry).collect(), sources: Vec::new() }
     }
 
     /// Numbers worked out with the public scorer.

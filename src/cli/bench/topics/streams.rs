@@ -13,6 +13,8 @@ use serde_json::Value;
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Stream {
     pub(super) messages: Vec<Entry>,
+    /// What its topics were made from; streams that share one are not independent of each other.
+    pub(super) sources: Vec<String>,
 }
 
 /// A message of it, and what was answered.
@@ -77,6 +79,15 @@ fn parse(text: &str) -> anyhow::Result<Vec<Stream>> {
 #[derive(Deserialize)]
 struct GivenStream {
     messages: Vec<GivenMessage>,
+    #[serde(default)]
+    topics: Vec<GivenTopic>,
+}
+
+#[derive(Deserialize)]
+struct GivenTopic {
+    title: String,
+    #[serde(default)]
+    section: String,
 }
 
 #[derive(Deserialize)]
@@ -89,7 +100,8 @@ struct GivenMessage {
 fn stream(given: GivenStream) -> Stream {
     let answer = |text: Option<String>| text.filter(|text| !text.trim().is_empty());
     let entry = |given: GivenMessage| Entry { topic: given.topic, user: given.user, answer: answer(given.assistant) };
-    Stream { messages: given.messages.into_iter().map(entry).collect() }
+    let sources = given.topics.iter().map(|topic| format!("{} / {}", topic.title, topic.section)).collect();
+    Stream { messages: given.messages.into_iter().map(entry).collect(), sources }
 }
 
 #[derive(Deserialize)]
@@ -104,7 +116,7 @@ fn dialog(given: GivenDialog) -> anyhow::Result<Stream> {
         given.segments.iter().enumerate().flat_map(|(topic, length)| std::iter::repeat_n(topic, *length)).collect();
     ensure!(topics.len() == given.utterances.len(), "a dialog's segments are not as long as the dialog");
     let entry = |(user, topic)| Entry { topic, user, answer: None };
-    Ok(Stream { messages: given.utterances.into_iter().zip(topics).map(entry).collect() })
+    Ok(Stream { messages: given.utterances.into_iter().zip(topics).map(entry).collect(), sources: Vec::new() })
 }
 
 #[cfg(test)]

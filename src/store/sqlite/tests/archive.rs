@@ -63,6 +63,24 @@ async fn the_end_of_a_topic_stays_in_its_rows() {
     assert_eq!((all.await, recent.await), (20, 4));
 }
 
+/// However long a session is, a look takes the same time; what was left further back is found by one of the next looks.
+#[tokio::test]
+async fn what_was_left_behind_is_moved_in_time() {
+    let (file, session) = (DataFile::new(), RandomIds.session());
+    let store = file.open();
+    let drafts = (0..2_000).map(|n| full_draft(&format!("question {n}"), "answer"));
+    add(&store, session, drafts.collect()).await;
+    let look = async |before| store.archive().move_out(&ann(), session, before, 2_000).await.expect("moved").turns;
+    assert_eq!(look(u64::MAX).await, 1_000, "the last ones, and as many further back");
+    let mut moved = 1_000;
+    for before in (1_900..2_000).step_by(10) {
+        moved += look(before).await;
+    }
+    let left = "SELECT count(*) FROM turn WHERE block IS NULL";
+    let left: u64 = file.raw().query_row(left, [], |row| row.get(0)).expect("counted");
+    assert_eq!((moved, left), (2_000, 0));
+}
+
 #[tokio::test]
 async fn what_is_tightly_packed_is_the_same() {
     let (_file, store, session, before) = archived().await;

@@ -5,7 +5,7 @@ use rusqlite::Connection;
 use super::DataFile;
 use crate::store::Todo;
 use crate::store::sqlite::connect::open_writer;
-use crate::store::sqlite::{expire, facts, recall, session, sql, topics, turn};
+use crate::store::sqlite::{archive, episode, expire, facts, recall, session, sql, topics, turn};
 
 #[track_caller]
 fn check(sql: &str, expected: &str) {
@@ -89,6 +89,27 @@ fn a_users_sessions_are_read_along_their_index() {
 #[test]
 fn the_next_job_is_at_the_front_of_its_index() {
     check(sql::FIRST_DUE, "SEARCH job USING INDEX job_by_time (run_at<?)");
+}
+
+/// Text that may move is looked for among some numbers, not among all.
+#[test]
+fn text_that_may_move_is_read_along_its_index() {
+    let along = "SEARCH turn USING INDEX turn_by_number (session=? AND number>? AND number<?)";
+    check_each(&archive::movable_sql(), |plan| {
+        assert!(plan.starts_with(along) && !plan.contains("TEMP B-TREE") && !plan.contains("SCAN"), "{plan}");
+    });
+}
+
+/// A digest looks at the episodes it needs, however many its session has.
+#[test]
+fn episodes_are_read_along_their_indexes() {
+    let of = |rest: &str| format!("SELECT id FROM episode {rest}");
+    check(&of(episode::STALE), "SEARCH episode USING INDEX episode_stale (session_key=? AND level=?)");
+    check_each(&of(episode::OF_AN_HOUR), |plan| {
+        let along =
+            "SEARCH episode USING INDEX episode_by_time (session_key=? AND level=? AND begun_at>? AND begun_at<?)";
+        assert!(plan.starts_with(along), "{plan}");
+    });
 }
 
 /// Loading a scope reads no turns: the index has their keys, and what is derived lies beside.

@@ -4,8 +4,8 @@
 //! `school` (questions as numbers), then the command here.
 
 mod choice;
-mod descent;
-mod loss;
+pub(in crate::cli::bench) mod descent;
+pub(in crate::cli::bench) mod loss;
 mod school;
 
 use std::path::PathBuf;
