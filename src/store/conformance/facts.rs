@@ -74,14 +74,14 @@ pub(super) async fn understand(store: &Arc<dyn Store>) -> Learned {
 
 impl Talk {
     /// Says something at this second of the day, and has it understood.
-    async fn state(&self, second: i64, words: &str) -> TurnId {
+    pub(super) async fn state(&self, second: i64, words: &str) -> TurnId {
         let told = TurnDraft { created_at: Some(at(second)), ..draft(words, "I see.") };
         let turn = self.add(vec![told]).await.remove(0);
         understand(&self.store).await;
         turn.id
     }
 
-    async fn facts(&self, status: Option<Status>, as_of: Option<Timestamp>) -> Vec<Fact> {
+    pub(super) async fn facts(&self, status: Option<Status>, as_of: Option<Timestamp>) -> Vec<Fact> {
         let (mut all, mut page) = (Vec::new(), PageRequest::first(3));
         loop {
             let which = WhichFacts { page, status, now: at(100_000), as_of };
@@ -93,13 +93,13 @@ impl Talk {
     }
 
     /// What holds: `location: Porto`, with how often it was said unless that was once.
-    async fn active(&self) -> Vec<String> {
+    pub(super) async fn active(&self) -> Vec<String> {
         let mut told: Vec<String> = self.facts(Some(Status::Active), None).await.iter().map(told).collect();
         told.sort_unstable();
         told
     }
 
-    async fn fact(&self, value: &str) -> Fact {
+    pub(super) async fn fact(&self, value: &str) -> Fact {
         let all = self.facts(None, None).await;
         all.into_iter().find(|fact| fact.value == value).unwrap_or_else(|| panic!("no fact says {value}"))
     }

@@ -1,13 +1,15 @@
 //! Facts in SQL: `row` (statements and facts as rows), `learn` (statements come and go), `settle` (facts follow),
 //! `undo` (and back), `read` (what is kept).
 
+mod erase;
 mod learn;
 mod read;
 mod row;
 mod settle;
 mod undo;
 
-pub(super) use learn::{forget, note};
+pub(super) use erase::{erase, is_there};
+pub(super) use learn::{SaidIn, forget, note};
 #[cfg(test)]
 pub(super) use read::{BY_MESSAGE, BY_SESSION, HELD, SOME_OUTDATED, outdated_sql};
 
