@@ -485,7 +485,11 @@ impl Recall {
         looking: &Looking<'_>,
     ) -> Result<ReadTurns, RecallError> {
         let wanted = shelf.read(|index| assemble::turns_wanted(index, found, looking.ask));
-        let turns = self.parts.store.turns_by_id(scope, &wanted).await?;
+        let mut turns = self.parts.store.turns_by_id(scope, &wanted).await?;
+        if looking.some_outdated {
+            let unsaid = self.parts.store.facts().unsaid(scope, &said_by_users(&turns)).await?;
+            turns.retain(|turn| unsaid.iter().all(|message| message.turn() != turn.id));
+        }
         let outdated = match looking.some_outdated {
             true => self.parts.store.facts().outdated(scope, &said_by_users(&turns), looking.plan.now).await?,
             false => Vec::new(),

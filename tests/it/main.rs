@@ -15,6 +15,7 @@ mod connections;
 mod digest;
 mod digest_kills;
 mod documents;
+mod erasure;
 mod facts;
 mod facts_doors;
 mod flaky;

@@ -46,6 +46,7 @@ fn read_part(due: &DueFacts, message: MessageId, part: &str) -> Option<Statement
         from: None,
         until,
         quote: part.trim().to_owned(),
+        forgets: false,
     };
     let (session, said_at) = (Some(due.turn.session), due.turn.created_at);
     let evidence = Evidence { message: Some(message), session, said_at, quote: String::new() };

@@ -8,10 +8,10 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::super::connect::meaning;
 use super::super::session::execute;
 use super::super::sql::{Connection, params};
-use super::learn::Unsaid;
+use super::learn::{Unsaid, keep};
 use super::row::{Family, KeptFact, STATEMENT, all, find, read_statement};
 use super::settle::{Because, settle};
-use crate::fact::{Fact, Key, Statement};
+use crate::fact::{Act, Fact, Key, Statement};
 use crate::id::{FactId, MessageId};
 use crate::scope::Scope;
 use crate::store::{Cause, StoreError};
@@ -21,7 +21,8 @@ pub(in super::super) fn is_there(db: &Connection, scope: &Scope, id: FactId) -> 
     Ok(find(db, scope, id)?.is_some())
 }
 
-/// Removes a fact, and all that was said of its value under its key, the word that ended it included.
+/// Removes a fact, and all that was said of its value under its key, the word that ended it included. What it had taken the place of
+/// does not come back: a word without words says that it ended.
 pub(in super::super) fn erase(
     db: &Connection,
     scope: &Scope,
@@ -35,6 +36,12 @@ pub(in super::super) fn erase(
             keep_out(db, scope, message, &statement.key)?;
         }
         execute(db, "DELETE FROM fact_statement WHERE key = ?1", [statement.order])?;
+    }
+    if let Some(last) =
+        said.iter().max_by_key(|said| (said.evidence.said_at, said.order)).filter(|last| last.key.item.is_none())
+    {
+        let at = last.evidence.said_at;
+        keep(db, scope, &Statement::by_hand(id, fact.key.clone(), "", Act::End, fact.importance, at))?;
     }
     let families = BTreeSet::from([Family::of(&fact.key)]);
     settle(db, scope, &families, Because::of(Cause::Removal, now))?;
@@ -63,6 +70,21 @@ fn keep_out(db: &Connection, scope: &Scope, message: &MessageId, key: &Key) -> R
     let sql = "INSERT OR IGNORE INTO fact_erased (tenant, user, message, about) VALUES (?1, ?2, ?3, ?4)";
     let (tenant, user) = (scope.tenant().as_str(), scope.user().as_str());
     execute(db, sql, params![tenant, user, message.as_uuid().as_bytes(), hash(key)]).map(drop)
+}
+
+/// Those of some messages that said something that was erased.
+pub(super) fn unsaid(db: &Connection, scope: &Scope, messages: &[MessageId]) -> Result<Vec<MessageId>, StoreError> {
+    let sql = "SELECT EXISTS (SELECT 1 FROM fact_erased WHERE tenant = ?1 AND user = ?2 AND message = ?3)";
+    let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
+    let (tenant, user) = (scope.tenant().as_str(), scope.user().as_str());
+    let mut unsaid = Vec::new();
+    for message in messages {
+        let values = params![tenant, user, message.as_uuid().as_bytes()];
+        if statement.query_row(values, |row| row.get(0)).map_err(|error| meaning(&error))? {
+            unsaid.push(*message);
+        }
+    }
+    Ok(unsaid)
 }
 
 /// Whether a statement was erased before.

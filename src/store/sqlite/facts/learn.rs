@@ -156,7 +156,7 @@ const KEEP: &str = "
        OR fact_statement.until_at IS DISTINCT FROM excluded.until_at";
 
 /// Writes a statement. Answers whether it is new, or other than before.
-fn keep(db: &Connection, scope: &Scope, said: &Statement) -> Result<bool, StoreError> {
+pub(super) fn keep(db: &Connection, scope: &Scope, said: &Statement) -> Result<bool, StoreError> {
     let micros = |time: Option<Timestamp>| time.map(Timestamp::as_microsecond);
     let values = params![
         scope.tenant().as_str(),

@@ -77,6 +77,11 @@ impl Facts for Backend {
         self.read_here(scope, move |db, scope| read::outdated(db, scope, &messages, now))
     }
 
+    fn unsaid(&self, scope: &Scope, messages: &[MessageId]) -> StoreFuture<'_, Vec<MessageId>> {
+        let messages = messages.to_vec();
+        self.read_here(scope, move |db, scope| erase::unsaid(db, scope, &messages))
+    }
+
     fn outdated_between(
         &self,
         scope: &Scope,
