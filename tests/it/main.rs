@@ -19,6 +19,7 @@ mod erasure;
 mod facts;
 mod facts_doors;
 mod flaky;
+mod forget;
 mod guard;
 mod history;
 mod hostile_files;
