@@ -1,11 +1,12 @@
 //! What a person sees, adds and removes: conversations here, topics in `topics`, facts in `facts`, open questions in
 //! `clarifications`, documents in `knowledge`, tenants and keys in `tenants`, the end of a conversation in `end`; what they take away in `export` and
-//! bring along in `import`.
+//! bring along in `import`; what they have forgotten in `forget`.
 
 mod clarifications;
 mod end;
 mod export;
 mod facts;
+mod forget;
 mod import;
 mod knowledge;
 mod live;
@@ -26,18 +27,18 @@ use tracing::warn;
 
 use crate::clarify::ClarificationError;
 use crate::fact::{IMPORTANCE_MIN, Status};
-use crate::id::{FactId, MessageId, SessionId, TopicId, TurnId, UndoId};
+use crate::id::{DocumentId, FactId, MessageId, SessionId, TopicId, TurnId, UndoId};
 use crate::live::LiveKey;
 use crate::memory::Memory;
 use crate::message::{Message, Role};
 use crate::recall::Aside;
-use crate::scope::{Scope, Tenant};
+use crate::scope::{Scope, Tenant, User};
 use crate::session::{
     AddedMessage, DoesNotFit, Revision, Session, SessionPatch, SessionSeed, TURN_MESSAGES_MAX, TextError, Turn,
     TurnDraft, check_text, fit, window,
 };
 use crate::store::live::LiveError;
-use crate::store::{Page, PageRequest, Stats, StoreError};
+use crate::store::{Erasure, Page, PageRequest, Stats, StoreError};
 use crate::tenant::OverLimit;
 
 /// Why something could not be looked at, added or removed.
@@ -49,6 +50,15 @@ pub enum ReviewError {
     /// No such turn, or somebody else's.
     #[error("there is no turn `{0}`")]
     UnknownTurn(TurnId),
+    /// Nothing names such a user, or it is somebody else.
+    #[error("there is no user `{0}`")]
+    UnknownUser(User),
+    /// No such document, or another tenant's.
+    #[error("there is no document `{0}`")]
+    UnknownDocument(DocumentId),
+    /// Nothing names such a tenant.
+    #[error("there is no tenant `{0}`")]
+    UnknownTenant(Tenant),
     /// No such topic, or somebody else's.
     #[error("there is no topic `{0}`")]
     UnknownTopic(TopicId),
@@ -243,8 +253,7 @@ impl Memory {
 
     /// Removes a session and all that is in it; answers how many turns went.
     pub async fn delete_session(&self, scope: &Scope, id: SessionId) -> Result<u64, ReviewError> {
-        let deleted = self.parts.store.delete_session(scope, id).await;
-        self.told(scope, Some(id), "delete_session", deleted)?.ok_or(ReviewError::UnknownSession(id))
+        Ok(self.forget(Erasure::Session(scope.clone(), id)).await?.turns())
     }
 
     /// A session's turns by number.

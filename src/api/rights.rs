@@ -17,7 +17,7 @@ pub(super) const OPEN_ROUTES: [&str; 3] = ["/healthz", "/readyz", "/openapi.json
 const ADMIN_BELOW: [&str; 4] = ["/api/v1/tenants", "/api/v1/keys", "/api/v1/jobs", "/api/v1/webhooks"];
 
 /// Routes whose right is not that of their method.
-const OTHER: [(&str, &str, Right); 8] = [
+const OTHER: [(&str, &str, Right); 9] = [
     // A question in a body is still only a question.
     ("POST", "/api/v1/recall", Right::Read),
     ("POST", "/api/v1/topics/search", Right::Read),
@@ -27,6 +27,8 @@ const OTHER: [(&str, &str, Right); 8] = [
     ("DELETE", "/api/v1/knowledge/{id}", Right::Files),
     ("POST", "/api/v1/cleanup", Right::Erase),
     ("GET", "/metrics", Right::Admin),
+    // It counts what everybody has.
+    ("GET", "/api/v1/privacy", Right::Admin),
     // It concerns a tenant as a whole.
     ("GET", "/api/v1/analytics", Right::Admin),
 ];

@@ -70,6 +70,7 @@ impl Engine {
         let mut memory_settings = settings.memory();
         memory_settings.knowledge.parser.get_or_insert_with(own_program);
         let memory = Memory::new(parts, memory_settings);
+        erase_again(&memory).await?;
         let queue = Arc::clone(&waiting);
         let app = App::new(memory.clone(), Arc::clone(&watch), move || queue.waiting(), settings);
         Ok(Self { memory, app, file, waiting, clock: watch, data, choice })
@@ -122,6 +123,15 @@ async fn tidy_up(store: &dyn Store) -> anyhow::Result<()> {
         Err(error) => return Err(error).context("cannot free the webhooks of the last run"),
     }
     Ok(())
+}
+
+/// Erases what an older copy of the data brought back, before anybody can ask for it.
+async fn erase_again(memory: &Memory) -> anyhow::Result<()> {
+    memory
+        .reapply_erasures()
+        .await
+        .context("cannot erase again what was erased before these data were put back")
+        .map(drop)
 }
 
 /// Whoever answers, for both doors.

@@ -31,6 +31,7 @@ mod config;
 mod digest;
 mod doctor;
 mod export;
+mod forget;
 mod import;
 mod keys;
 mod knowledge;
@@ -149,6 +150,8 @@ enum Command {
     Export(export::ExportArgs),
     /// Take in what was exported here or from ChatGPT, Claude, Open WebUI, mem0, LangChain, or a transcript.
     Import(import::ImportArgs),
+    /// Erase a conversation, a message, a document, a fact, a user or a tenant, for good.
+    Forget(forget::ForgetArgs),
     /// Bring the database that `database_url` names up to date. `serve` does so by itself, where it may.
     Migrate,
     /// Say what is well, what is not, and what to do about it.
@@ -235,6 +238,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Digest(args)) => digest::digest(common, args),
         Some(Command::Export(args)) => export::export(common, args),
         Some(Command::Import(args)) => import::import(common, args),
+        Some(Command::Forget(args)) => forget::forget(common, args),
         Some(Command::Migrate) => migrate::migrate(common),
         Some(Command::Doctor(args)) => doctor::doctor(common, args),
         Some(Command::Config(command)) => config::config(common, command),

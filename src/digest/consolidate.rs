@@ -130,11 +130,11 @@ impl Digest<'_> {
     }
 
     /// Tells a stretch again of which a turn changed. Where turns have expired, what was told of them is all there is,
-    /// so it stays.
+    /// so it stays. Where nothing is told because a turn was erased, the others are told without it.
     async fn make_anew(&self, stretch: &Episode, made: &mut Made) -> Result<(), DigestError> {
         let Episode { first, last, weight, .. } = *stretch;
         let read = self.memory.parts.store.episodes().stretch(self.scope, self.session, first, last).await?;
-        if !read.whole {
+        if !read.whole && !stretch.summary.is_empty() {
             made.done.settled.push(stretch.id);
             return Ok(());
         }

@@ -15,7 +15,7 @@ use crate::id::MessageId;
 use crate::memory::Memory;
 use crate::message::{Message, Role};
 use crate::scope::Scope;
-use crate::store::{DueFacts, FactCounts, StoreError, Understood};
+use crate::store::{DueFacts, Erasure, FactCounts, StoreError, Understood};
 
 /// Turns that are understood in one transaction.
 const TURNS: usize = 64;
@@ -30,6 +30,8 @@ pub(crate) struct Weighed {
     pub(crate) statements: Vec<Statement>,
     /// How often something was no fact, by reason.
     pub(crate) refused: BTreeMap<&'static str, u64>,
+    /// Messages that ask for something to be forgotten.
+    pub(crate) forgets: Vec<MessageId>,
 }
 
 impl Memory {
@@ -49,16 +51,17 @@ impl Memory {
         if due.is_empty() {
             return Ok(0);
         }
-        let understood = due.iter().map(|due| self.understood(due)).collect();
+        let (understood, forgets): (_, Vec<Vec<MessageId>>) = due.iter().map(|due| self.understood(due)).unzip();
         let learned = self.parts.store.facts().learn(understood).await?;
         self.meters().turns_understood.many(learned.turns as u64);
         learned.changes.iter().for_each(|(scope, change)| self.tell_change(scope, change));
+        self.erase_forgotten(&learned.changes, &forgets.concat()).await?;
         self.ask_for_notes(&due).await?;
         Ok(learned.turns)
     }
 
     /// What the built-in understands of a turn.
-    fn understood(&self, due: &DueFacts) -> Understood {
+    fn understood(&self, due: &DueFacts) -> (Understood, Vec<MessageId>) {
         let mut all = Weighed::default();
         for (id, message) in due.turn.identified().filter(|(_, message)| is_users_own(message, &due.scope)) {
             let echoes: Vec<&str> = due.before.iter().map(String::as_str).collect();
@@ -67,16 +70,20 @@ impl Memory {
             extracted.refused.iter().for_each(|refused| all.refuse(refused.reason));
             self.weighed(&mut all, &heard, extracted.proposals, &self.said_in(due, id, message), Maker::Builtin);
         }
-        let Weighed { statements, refused } = all;
+        let Weighed { statements, refused, forgets } = all;
         self.meters().facts_refused.many(refused.values().sum());
-        Understood {
-            scope: due.scope.clone(),
-            turn: due.turn.id,
-            stamp: due.stamp,
-            maker: Maker::Builtin,
-            statements,
-            refused: refused.into_iter().collect(),
+        let (scope, turn, stamp, maker) = (due.scope.clone(), due.turn.id, due.stamp, Maker::Builtin);
+        let refused = refused.into_iter().collect();
+        (Understood { scope, turn, stamp, maker, statements, refused }, forgets)
+    }
+
+    /// What somebody asked to have forgotten is not only taken back: its words go, as when a person erases a fact.
+    async fn erase_forgotten(&self, changes: &[(Scope, Change)], forgets: &[MessageId]) -> Result<(), StoreError> {
+        let asked = |change: &Change| change.fact.ended_by.is_some_and(|message| forgets.contains(&message));
+        for (scope, change) in changes.iter().filter(|(_, change)| change.what == What::Retract && asked(change)) {
+            self.parts.store.erasures().erase(Erasure::Fact(scope.clone(), change.fact.id)).await?;
         }
+        Ok(())
     }
 
     pub(super) fn heard<'a>(&self, message: &'a Message, echoes: &'a [&'a str]) -> Heard<'a> {
@@ -112,6 +119,7 @@ impl Memory {
                 }
             };
             let mut kept = proposal.masked();
+            all.forgets.extend(evidence.message.filter(|_| kept.forgets));
             shorten(&mut kept.quote);
             all.statements.push(Statement::heard(kept, evidence.clone(), maker, standing, learned_at));
         }

@@ -138,6 +138,7 @@ fn proposal(noted: &NotedFact) -> Option<Proposal> {
         from: None,
         until: None,
         quote: noted.quote.clone(),
+        forgets: false,
     })
 }
 

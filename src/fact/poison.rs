@@ -56,6 +56,7 @@ fn obeyed(case: &Case) -> Vec<Proposal> {
                     from: None,
                     until: None,
                     quote: quote.clone(),
+                    forgets: false,
                 });
             }
         }
@@ -103,6 +104,7 @@ fn a_wish_of_the_user_is_heard() {
             from: None,
             until: None,
             quote: text.to_owned(),
+            forgets: false,
         };
         assert_eq!(admit(&proposal, &heard), Verdict::Admit(super::Status::Active), "{text}");
     }

@@ -34,4 +34,6 @@ pub struct Proposal {
     pub until: Option<Timestamp>,
     /// The words it was read from.
     pub quote: String,
+    /// Whether it was asked to be forgotten ("forget that …", "delete my …"), rather than told that it is over.
+    pub forgets: bool,
 }

@@ -78,7 +78,7 @@ impl Statement {
         standing: Status,
         learned_at: Timestamp,
     ) -> Self {
-        let Proposal { key, value, act, confidence, importance, from, until, quote } = proposal;
+        let Proposal { key, value, act, confidence, importance, from, until, quote, forgets: _ } = proposal;
         let evidence = Evidence { quote, ..evidence };
         let id = founded_by(&key, &value, act, &evidence, maker);
         Self {

@@ -58,6 +58,7 @@ fn statement(line: &str, ids: &CountedIds) -> Statement {
         from: None,
         until,
         quote: line.to_owned(),
+        forgets: false,
     };
     let message = Some(ids.turn(at).message(0));
     let evidence = Evidence { message, session: None, said_at: at, quote: String::new() };

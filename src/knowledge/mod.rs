@@ -20,6 +20,7 @@ pub use terms::{AskedTerm, Terms, asked_terms, terms_of};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_64;
 
 use crate::id::DocumentId;
 
@@ -99,6 +100,11 @@ pub fn read(bytes: &[u8], hint: &Hint) -> Result<Cut, ParseError> {
         more if more > PASSAGES_MAX => Err(ParseError::TooLarge { what: format!("more than {PASSAGES_MAX} passages") }),
         _ => Ok(Cut { kind, title, passages }),
     }
+}
+
+/// The name of what a tenant learned from a message. The same words again are the same note.
+pub fn said_in_chat(said: &str) -> String {
+    format!("said in a chat ({:016x})", xxh3_64(said.as_bytes()))
 }
 
 /// A note: text that somebody wrote into a form. Nothing is read into it.

@@ -142,6 +142,13 @@ impl ClarificationDesk {
         was_open
     }
 
+    /// Lets everything go that somebody means, open or answered.
+    pub(crate) fn drop_all(&self, meant: impl Fn(&Scope, SessionId) -> bool) {
+        let (mut held, _) = self.swept();
+        let gone: Vec<Place> = held.entries.keys().filter(|(scope, session)| meant(scope, *session)).cloned().collect();
+        gone.iter().for_each(|place| drop(held.remove(place)));
+    }
+
     /// How many conversations have one, open or just answered.
     pub fn count(&self) -> usize {
         self.swept().0.entries.len()

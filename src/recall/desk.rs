@@ -30,7 +30,7 @@ use crate::id::{MessageId, SessionId, TurnId};
 use crate::message::Role;
 use crate::meter::Meters;
 use crate::model::embed::Embedder;
-use crate::scope::Scope;
+use crate::scope::{Scope, Tenant};
 use crate::session::Turn;
 use crate::store::{ChangeMark, Changes, RecallCursor, RecallEntry, RecallKept, RecallPage, Store, StoreError};
 use crate::topic::Thresholds;
@@ -246,6 +246,17 @@ impl Recall {
     pub fn let_go(&self, scope: &Scope) {
         self.cache.drop_scope(scope);
         self.parts.store.unwatch(scope);
+    }
+
+    /// The same for all users of a tenant.
+    pub fn let_go_of_tenant(&self, tenant: &Tenant) {
+        self.cache.scopes_of(tenant).iter().for_each(|scope| self.let_go(scope));
+        self.let_go_of_knowledge(tenant);
+    }
+
+    /// Lets what a tenant knows go; the next question reads it anew.
+    pub fn let_go_of_knowledge(&self, tenant: &Tenant) {
+        self.passages.let_go(tenant);
     }
 
     /// Bytes of all indexes, and how many scopes they are of.
@@ -474,7 +485,11 @@ impl Recall {
         looking: &Looking<'_>,
     ) -> Result<ReadTurns, RecallError> {
         let wanted = shelf.read(|index| assemble::turns_wanted(index, found, looking.ask));
-        let turns = self.parts.store.turns_by_id(scope, &wanted).await?;
+        let mut turns = self.parts.store.turns_by_id(scope, &wanted).await?;
+        if looking.some_outdated {
+            let unsaid = self.parts.store.facts().unsaid(scope, &said_by_users(&turns)).await?;
+            turns.retain(|turn| unsaid.iter().all(|message| message.turn() != turn.id));
+        }
         let outdated = match looking.some_outdated {
             true => self.parts.store.facts().outdated(scope, &said_by_users(&turns), looking.plan.now).await?,
             false => Vec::new(),

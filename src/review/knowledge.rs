@@ -2,16 +2,15 @@
 
 use bytes::Bytes;
 use tracing::warn;
-use xxhash_rust::xxh3::xxh3_64;
 
 use crate::id::DocumentId;
-use crate::knowledge::{Cut, Document, Kind, Passage, clean_name, note, one_line};
+use crate::knowledge::{Cut, Document, Kind, Passage, clean_name, note, one_line, said_in_chat};
 use crate::language::Tongue;
 use crate::memory::{Memory, ReadError};
 use crate::recall::{FoundPassage, RecallError};
 use crate::scope::TenantScope;
 use crate::session::{Saying, TextError, check_text, read_intent};
-use crate::store::{NewDocument, Page, PageRequest, StoreError};
+use crate::store::{Erasure, NewDocument, Page, PageRequest, Receipt, StoreError};
 use crate::tenant::OverLimit;
 
 /// Longest note, in characters.
@@ -144,8 +143,7 @@ impl Memory {
 
     async fn note_said(&self, tenant: &TenantScope, said: String) -> Result<(), KnowledgeError> {
         self.tenants.admit_bytes(tenant.tenant(), said.len() as u64).await?;
-        // The same words again are the same note.
-        let name = format!("said in a chat ({:016x})", xxh3_64(said.as_bytes()));
+        let name = said_in_chat(&said);
         let (passages, title) = (note(&said), "Said in a chat".to_owned());
         let document = self.document_of(name, title, Kind::Note, said.into_bytes(), passages).await;
         self.keep_documents(tenant, vec![document]).await.map(drop)
@@ -273,12 +271,9 @@ impl Memory {
         self.parts.store.knowledge().passages(tenant, id, page).await?.ok_or(KnowledgeError::Unknown(id))
     }
 
-    /// Removes a document and everything that was made of it.
-    pub async fn remove_document(&self, tenant: &TenantScope, id: DocumentId) -> Result<(), KnowledgeError> {
-        match self.parts.store.knowledge().remove(tenant, id).await? {
-            true => Ok(()),
-            false => Err(KnowledgeError::Unknown(id)),
-        }
+    /// Removes a document and everything that was made of it, for good.
+    pub async fn remove_document(&self, tenant: &TenantScope, id: DocumentId) -> Result<Receipt, KnowledgeError> {
+        self.erase(Erasure::Document(tenant.clone(), id)).await?.ok_or(KnowledgeError::Unknown(id))
     }
 
     /// The passages that are nearest to a question, best first.

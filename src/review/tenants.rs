@@ -7,15 +7,13 @@ use tracing::{error, info};
 use crate::memory::Memory;
 use crate::scope::Tenant;
 use crate::store::live::LiveError;
-use crate::store::{Erased, StoreError};
+use crate::store::{Erasure, Receipt, StoreError};
 use crate::tenant::{
     Key, KeyDraft, KeyError, KeyId, KeyState, NewKey, SettingsError, TenantRecord, TenantSettings, Usage, is_reachable,
 };
 
 /// How long a key that ended is still listed.
 const ENDED_KEPT: SignedDuration = SignedDuration::from_hours(30 * 24);
-/// Sessions of an erased tenant that go in one transaction.
-const ERASE_BATCH: usize = 100;
 
 /// Why something about a tenant or a key could not be done.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -105,7 +103,7 @@ impl Memory {
     }
 
     /// Forgets a tenant and ends its keys. If it has conversations, that needs `everything`, and they go as well.
-    pub async fn erase_tenant(&self, tenant: &Tenant, everything: bool) -> Result<Erased, TenantError> {
+    pub async fn erase_tenant(&self, tenant: &Tenant, everything: bool) -> Result<Receipt, TenantError> {
         let store = self.parts.store.tenants();
         let usage = self.reported("count_tenant", store.usage(tenant, false).await)?;
         if usage.sessions == 0 && !everything {
@@ -115,17 +113,9 @@ impl Memory {
             return Err(TenantError::HasSessions { tenant: tenant.clone(), sessions: usage.sessions });
         }
         self.take_all_live(tenant).await?;
-        let mut erased = Erased { more: true, ..Erased::default() };
-        while erased.more {
-            let batch = self.reported("erase_tenant", store.erase(tenant, ERASE_BATCH).await)?;
-            erased.sessions += batch.sessions;
-            erased.turns += batch.turns;
-            erased.more = batch.more;
-        }
+        let erased = self.erase(Erasure::Tenant(tenant.clone())).await?;
         self.roll_now("erase_tenant").await?;
-        info!(tenant.id = %tenant, sessions = erased.sessions, turns = erased.turns,
-              "Erased tenant `{tenant}` with {} sessions", erased.sessions);
-        Ok(erased)
+        erased.ok_or_else(|| TenantError::Unknown(tenant.clone()))
     }
 
     /// All keys, in the order they were made.

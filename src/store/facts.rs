@@ -50,6 +50,9 @@ pub trait Facts: Send + Sync {
     /// What these messages state that is no longer so.
     fn outdated(&self, scope: &Scope, messages: &[MessageId], now: Timestamp) -> StoreFuture<'_, Vec<Outdated>>;
 
+    /// Those of some messages that said something that was erased: they are not told again.
+    fn unsaid(&self, scope: &Scope, messages: &[MessageId]) -> StoreFuture<'_, Vec<MessageId>>;
+
     /// What was stated in a conversation between two times, both included, and is no longer so.
     fn outdated_between(
         &self,
@@ -233,7 +236,7 @@ impl Cause {
 pub struct Known {
     /// What holds, the most important first, then by key.
     pub facts: Vec<Fact>,
-    /// Whether there is anything that held once and does not any more.
+    /// Whether there is anything that held once and does not any more, or was erased.
     pub some_outdated: bool,
 }
 

@@ -11,6 +11,7 @@ pub mod archive;
 mod check;
 pub mod conformance;
 mod episode;
+pub mod erasure;
 mod facts;
 mod job;
 mod knowledge;
@@ -30,6 +31,7 @@ mod whose;
 
 pub use archive::Archive;
 pub use episode::{Consolidation, DueEpisode, EpisodeChanges, Episodes, Limits, Progress, ReadRange, Stretch, Wanted};
+pub use erasure::{BookState, Counts, Erasure, ErasureKind, Erasures, Reapplied, Receipt, TenantKept};
 pub use facts::{
     Cause, DueFacts, FACTS_MAX, FactCounts, FactEvent, FactHistory, Facts, Known, Learned, Noted, Outdated,
     QUOTES_LAST, STATEMENTS_MAX, Understood, Undo, Undone, Unread, WhichFacts,
@@ -49,7 +51,7 @@ pub use sqlite::{Inspection, Sqlite};
 pub use takeout::{
     Arrival, EpisodesAfter, SessionsAfter, TakenIn, Takeout, TopicsAfter, TurnOrDamage, TurnRecords, TurnsAfter,
 };
-pub use tenants::{Erased, KEYS_MAX, Register, TENANTS_MAX, Tenants};
+pub use tenants::{KEYS_MAX, Register, TENANTS_MAX, Tenants};
 pub use topics::{
     DerivedTopic, KeptTopic, Moment, PlacedTurn, SketchedTopic, TOPICS_PLACED_MAX, TopicMerge, TopicOutline,
     TopicPatch, TopicTold, Topics, Untold, UntoldTurn, WhichTopics,
@@ -89,7 +91,7 @@ pub trait Store: Send + Sync + 'static {
     /// Changes a session's metadata or TTL. `None` when there is no such session.
     fn update_session(&self, scope: &Scope, id: SessionId, patch: SessionPatch) -> StoreFuture<'_, Option<Session>>;
 
-    /// Removes a session and all that is in it. Answers how many turns went, `None` when there is no
+    /// Removes a session and all that is in it, for good (see [`Erasures`]). Answers how many turns went, `None` when there is no
     /// such session.
     fn delete_session(&self, scope: &Scope, id: SessionId) -> StoreFuture<'_, Option<u64>>;
 
@@ -213,6 +215,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// What tenants know: documents and their passages.
     fn knowledge(&self) -> &dyn Knowledge;
+
+    /// Erasing for good, and the book of that.
+    fn erasures(&self) -> &dyn Erasures;
 
     /// Counts what a user has.
     fn stats(&self, scope: &Scope) -> StoreFuture<'_, Stats>;

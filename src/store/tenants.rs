@@ -26,10 +26,6 @@ pub trait Tenants: Send + Sync {
     /// such tenant.
     fn update(&self, tenant: &Tenant, settings: TenantSettings, at: Timestamp) -> StoreFuture<'_, bool>;
 
-    /// Removes up to `sessions_max` of a tenant's sessions with all that is in them; with the last of them everything else
-    /// of the tenant, its keys and what was written down about it. To be called again while [`Erased::more`].
-    fn erase(&self, tenant: &Tenant, sessions_max: usize) -> StoreFuture<'_, Erased>;
-
     /// Counts what a tenant has; its bytes only when asked, because that takes a look at every turn.
     fn usage(&self, tenant: &Tenant, with_bytes: bool) -> StoreFuture<'_, Usage>;
 
@@ -56,15 +52,4 @@ pub struct Register {
     pub tenants: Vec<TenantRecord>,
     /// Keys in the order they were made.
     pub keys: Vec<Key>,
-}
-
-/// What was removed of a tenant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Erased {
-    /// Sessions.
-    pub sessions: u64,
-    /// Turns in them.
-    pub turns: u64,
-    /// Whether there is more.
-    pub more: bool,
 }

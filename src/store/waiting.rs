@@ -14,9 +14,10 @@ use tracing::{info, warn};
 use self::turn::WaitingTurn;
 use super::check;
 use super::{
-    Archive, ChangeMark, Changes, DerivedRow, DueTurn, Episodes, Expired, Expiry, Facts, HistoryMatch, Jobs, Kept,
-    Knowledge, Ledger, Opened, Outbox, Page, PageRequest, RecallCursor, RecallPage, Recent, Revised, Stats, Store,
-    StoreError, StoreFuture, Takeout, Tenants, Todo, Topics, Trail,
+    Archive, BookState, ChangeMark, Changes, DerivedRow, DueTurn, Episodes, Erasure, Erasures, Expired, Expiry, Facts,
+    HistoryMatch, Jobs, Kept, Knowledge, Ledger, Opened, Outbox, Page, PageRequest, Reapplied, RecallCursor,
+    RecallPage, Receipt, Recent, Revised, Stats, Store, StoreError, StoreFuture, Takeout, TenantKept, Tenants, Todo,
+    Topics, Trail,
 };
 use crate::clock::Clock;
 use crate::id::{SessionId, TurnId};
@@ -451,6 +452,10 @@ impl<S: Store + ?Sized> Store for Waiting<S> {
         self.inner.knowledge()
     }
 
+    fn erasures(&self) -> &dyn Erasures {
+        self
+    }
+
     fn stats(&self, scope: &Scope) -> StoreFuture<'_, Stats> {
         self.inner.stats(scope)
     }
@@ -475,6 +480,40 @@ impl<S: Store + ?Sized> Store for Waiting<S> {
             }
             self.inner.close().await
         })
+    }
+}
+
+impl<S: Store + ?Sized> Erasures for Waiting<S> {
+    /// What waits goes as well: what is erased does not come back when the disk does.
+    fn erase(&self, what: Erasure) -> StoreFuture<'_, Option<Receipt>> {
+        Box::pin(async move {
+            let _alone = self.replaying.lock().await;
+            let receipt = self.inner.erasures().erase(what.clone()).await?;
+            let mut queue = self.queue();
+            // A turn whose question is on disk was counted there.
+            let on_disk = queue.iter().filter(|turn| turn.is_part_of(&what) && turn.open.is_none()).count() as u64;
+            let before = queue.len();
+            queue.retain(|turn| !turn.is_part_of(&what));
+            let waiting = (before - queue.len()) as u64 - on_disk;
+            let shown = |turn: &&mut WaitingTurn| turn.scope.tenant() == what.tenant();
+            queue.iter_mut().filter(shown).for_each(WaitingTurn::forget_shown);
+            Ok(match receipt {
+                None if waiting > 0 => Some(Receipt::of_waiting(waiting, self.clock.now())),
+                receipt => receipt.map(|receipt| receipt.with_waiting(waiting)),
+            })
+        })
+    }
+
+    fn reapply(&self) -> StoreFuture<'_, Reapplied> {
+        self.inner.erasures().reapply()
+    }
+
+    fn kept(&self) -> StoreFuture<'_, Vec<TenantKept>> {
+        self.inner.erasures().kept()
+    }
+
+    fn book(&self) -> StoreFuture<'_, BookState> {
+        self.inner.erasures().book()
     }
 }
 

@@ -15,8 +15,8 @@ use recalld::store::{
     Trail,
 };
 use recalld::store::{
-    Expired, Expiry, Facts, Kept, Knowledge, Ledger, Opened, Outbox, Page, PageRequest, Recent, Sqlite, Stats, Store,
-    StoreError, StoreFuture, Takeout, Tenants, Topics,
+    Erasures, Expired, Expiry, Facts, Kept, Knowledge, Ledger, Opened, Outbox, Page, PageRequest, Recent, Sqlite,
+    Stats, Store, StoreError, StoreFuture, Takeout, Tenants, Topics,
 };
 
 /// SQLite, or whatever error it was told to fail with.
@@ -218,6 +218,10 @@ impl Store for Flaky {
 
     fn facts(&self) -> &dyn Facts {
         self.inner.facts()
+    }
+
+    fn erasures(&self) -> &dyn Erasures {
+        self.inner.erasures()
     }
 
     fn ledger(&self) -> &dyn Ledger {

@@ -115,7 +115,11 @@ async fn a_session_is_deleted() {
     for n in 1..=3 {
         house.chat(SESSION, &format!("question {n}")).await;
     }
-    assert_eq!(house.ask("DELETE", &of(SESSION, "")).send().await.expect(200), json!({"turns_deleted": 3}));
+    let receipt = house.ask("DELETE", &of(SESSION, "")).send().await.expect(200);
+    assert_eq!(
+        (&receipt["turns_deleted"], &receipt["erased"]["sessions"], &receipt["ledger_id"]),
+        (&json!(3), &json!(1), &json!(1))
+    );
     for path in ["", "/turns", "/messages", "/context"] {
         assert_eq!(house.get(&of(SESSION, path)).send().await.refusal(), (404, "unknown_session"), "{path}");
     }

@@ -107,7 +107,8 @@ impl Scene {
         let noun = before.rsplit('/').next().expect("a word");
         let id = match noun {
             "sessions" => self.said().await["session_id"].clone(),
-            "turns" => self.said().await["metadata"]["turn_id"].clone(),
+            // A message's turn is the beginning of its id.
+            "turns" | "messages" => self.said().await["metadata"]["turn_id"].clone(),
             "topics" => {
                 self.said().await;
                 admin(&self.house, "GET", "/api/v1/topics", Value::Null).await["topics"][0]["id"].clone()
@@ -116,7 +117,10 @@ impl Scene {
                 let name = Uuid::new_v4().to_string();
                 admin(&self.house, "POST", "/api/v1/tenants", json!({ "name": name })).await["name"].clone()
             }
-            "users" => json!("ann"),
+            "users" => {
+                self.said().await;
+                json!("ann")
+            }
             "webhooks" => self.webhook().await,
             "knowledge" => {
                 let note = json!({ "title": Uuid::new_v4().to_string(), "text": "Rex sleeps in the shed." });

@@ -111,7 +111,7 @@ pub(in crate::api) struct UndoView {
     facts: Vec<FactView>,
 }
 
-fn fact_id(text: &str) -> Result<FactId, ApiError> {
+pub(super) fn fact_id(text: &str) -> Result<FactId, ApiError> {
     FactId::parse(text).ok_or_else(|| invalid_id("invalid_fact_id", "fact"))
 }
 
@@ -120,7 +120,7 @@ fn invalid_id(code: &'static str, what: &str) -> ApiError {
 }
 
 /// Whose fact: a user known by nothing but their session is named by its header.
-fn whose(app: &App, visitor: &Visitor, user_id: Option<&str>) -> Result<Scope, ApiError> {
+pub(super) fn whose(app: &App, visitor: &Visitor, user_id: Option<&str>) -> Result<Scope, ApiError> {
     app.scope(visitor, user_id, session_header(visitor)?)
 }
 

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
+use super::forget::ReceiptView;
 use super::recall::within;
 use super::upload::{Brought, UploadQuery};
 use super::{ListQuery, cursor};
@@ -124,6 +125,8 @@ impl From<FoundPassage> for FoundPassageView {
 #[derive(Debug, Serialize, ToSchema)]
 pub(in crate::api) struct RemovedDocument {
     id: String,
+    #[serde(flatten)]
+    receipt: ReceiptView,
 }
 
 /// A tenant's documents, oldest first.
@@ -206,8 +209,8 @@ pub(in crate::api) async fn remove(
     Path(id): Path<String>,
 ) -> Result<Json<RemovedDocument>, ApiError> {
     let id = document_id(&id)?;
-    app.memory.remove_document(&app.shared(&visitor), id).await?;
-    Ok(Json(RemovedDocument { id: id.to_string() }))
+    let receipt = app.memory.remove_document(&app.shared(&visitor), id).await?.into();
+    Ok(Json(RemovedDocument { id: id.to_string(), receipt }))
 }
 
 /// The file as it came. It is handed out to be saved, never to be shown: it may be a page with scripts in it.

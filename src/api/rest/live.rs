@@ -210,7 +210,7 @@ impl App {
     }
 
     pub(super) async fn forget_live(&self, key: &LiveKey) -> Result<Json<Deleted>, ApiError> {
-        Ok(Json(Deleted { turns_deleted: self.memory.forget_live(key).await? }))
+        Ok(Json(Deleted { turns_deleted: self.memory.forget_live(key).await?, receipt: None }))
     }
 
     /// Makes a visitor's session beforehand.

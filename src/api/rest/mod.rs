@@ -5,6 +5,7 @@ pub(super) mod cleanup;
 pub(super) mod context;
 pub(super) mod episodes;
 pub(super) mod facts;
+pub(super) mod forget;
 pub(super) mod jobs;
 pub(super) mod keys;
 pub(super) mod knowledge;

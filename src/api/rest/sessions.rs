@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::{IntoParams, ToSchema};
 
+use super::forget::ReceiptView;
 use super::live::{EndedAnswer, check_all};
 use super::{ListQuery, UserQuery, came_by, cursor};
 use crate::api::App;
@@ -19,6 +20,7 @@ use crate::api::view::SessionView;
 use crate::id::SessionId;
 use crate::period::Ttl;
 use crate::session::{SessionPatch, SessionSeed};
+use crate::store::Erasure;
 
 /// A new session.
 #[derive(Debug, Default, Deserialize, ToSchema)]
@@ -82,6 +84,9 @@ pub(in crate::api) struct Sessions {
 #[derive(Debug, Serialize, ToSchema)]
 pub(in crate::api) struct Deleted {
     pub(super) turns_deleted: u64,
+    /// Of a visitor's session nothing was ever written, so there is none.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub(super) receipt: Option<ReceiptView>,
 }
 
 /// A user's sessions, oldest first; or those of a tenant's visitors, for who may see them all.
@@ -169,7 +174,7 @@ pub(in crate::api) async fn update(
     Ok(Json(SessionView::of(session, &scope, app.memory.settings().ttl)))
 }
 
-/// Removes a session and all that is in it.
+/// Removes a session, all that is in it and all that followed from it, for good.
 #[utoipa::path(delete, path = "/api/v1/sessions/{id}", params(("id" = String, Path, description = "A UUID"), UserQuery),
     responses((status = 200, body = Deleted), (status = 404, body = ErrorView)))]
 pub(in crate::api) async fn delete(
@@ -180,8 +185,8 @@ pub(in crate::api) async fn delete(
 ) -> Result<Json<Deleted>, ApiError> {
     let AnySession::Durable(id) = session else { return app.forget_live(&session.live(&visitor)?).await };
     let scope = app.scope(&visitor, query.user_id.as_deref(), Some(id))?;
-    let turns_deleted = app.memory.delete_session(&scope, id).await?;
-    Ok(Json(Deleted { turns_deleted }))
+    let receipt = app.memory.forget(Erasure::Session(scope, id)).await?;
+    Ok(Json(Deleted { turns_deleted: receipt.turns(), receipt: Some(receipt.into()) }))
 }
 
 /// Ends a session: whoever wants to know is told. A durable one stays and may be used again, and what waited for the conversation

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::{IntoParams, ToSchema};
 
+use super::forget::ReceiptView;
 use super::{ListQuery, cursor};
 use crate::api::App;
 use crate::api::access::Visitor;
@@ -87,6 +88,8 @@ pub(in crate::api) struct TenantList {
 pub(in crate::api) struct TenantErased {
     sessions_deleted: u64,
     turns_deleted: u64,
+    #[serde(flatten)]
+    receipt: ReceiptView,
 }
 
 /// The tenants that something is written down about, by name.
@@ -156,13 +159,9 @@ pub(in crate::api) async fn delete(
     Path(name): Path<String>,
     Params(query): Params<EraseQuery>,
 ) -> Result<Json<TenantErased>, ApiError> {
-    let (memory, tenant) = (app.memory.clone(), tenant(&name)?);
-    // In a task of its own: a client that leaves must not leave half a tenant.
-    let erased = tokio::spawn(async move { memory.erase_tenant(&tenant, query.everything).await }).await;
-    let erased = erased.map_err(|error| {
-        ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "erasing_broke", "Erasing broke off", error.to_string())
-    })??;
-    Ok(Json(TenantErased { sessions_deleted: erased.sessions, turns_deleted: erased.turns }))
+    let receipt = app.memory.erase_tenant(&tenant(&name)?, query.everything).await?;
+    let (sessions_deleted, turns_deleted) = (receipt.counts.sessions, receipt.turns());
+    Ok(Json(TenantErased { sessions_deleted, turns_deleted, receipt: receipt.into() }))
 }
 
 pub(super) fn tenant(name: &str) -> Result<Tenant, ApiError> {

@@ -2,13 +2,14 @@
 //!
 //! Reading order: the checks' shape here, `here` (this machine and its file), `database` (the one that
 //! is used instead of a file), `there` (servers: ours and the model's), `jobs` (work in the background), `memory` (who
-//! summarises there), `facts` (what is known), `webhooks` (what was not delivered).
+//! summarises there), `facts` (what is known), `webhooks` (what was not delivered); `privacy` (what is kept, and for how long).
 
 mod database;
 mod facts;
 mod here;
 mod jobs;
 mod memory;
+mod privacy;
 mod there;
 mod webhooks;
 
@@ -28,6 +29,9 @@ pub(super) struct DoctorArgs {
     /// Print only what is not well.
     #[arg(long, short)]
     quiet: bool,
+    /// Say what is kept, where, for how long, and how much of it each tenant has.
+    #[arg(long)]
+    privacy: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -62,6 +66,9 @@ impl Check {
 }
 
 pub(super) fn doctor(common: &Common, args: &DoctorArgs) -> anyhow::Result<ExitCode> {
+    if args.privacy {
+        return privacy::privacy(common);
+    }
     let runtime = super::runtime()?;
     let mut checks = runtime.block_on(examine(common));
     let well = checks.iter().all(|check| check.status != Status::Fail);

@@ -50,6 +50,7 @@ pub(super) fn proposals(said: &Said<'_, '_>, heard: &Heard<'_>) -> Result<Vec<Pr
         from,
         until,
         quote: said.quote.to_owned(),
+        forgets: said.frame.forgets || (said.rule.shape == Shape::Key && said.rule.act == Act::End),
     });
     Ok(stated.collect())
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use super::ScopeIndex;
 use crate::recall::episodes::EpisodeShelf;
-use crate::scope::Scope;
+use crate::scope::{Scope, Tenant};
 use crate::store::ChangeMark;
 
 /// A scope's index and summaries, and up to when they know their scope.
@@ -125,6 +125,11 @@ impl Cache {
         if let Some(held) = shelves.held.remove(scope) {
             shelves.bytes -= held.bytes;
         }
+    }
+
+    /// The scopes of a tenant that are in memory.
+    pub(crate) fn scopes_of(&self, tenant: &Tenant) -> Vec<Scope> {
+        self.lock().held.keys().filter(|scope| scope.tenant() == tenant).cloned().collect()
     }
 
     /// Bytes in memory, and scopes.

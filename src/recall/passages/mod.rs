@@ -145,6 +145,11 @@ impl Passages {
     }
 
     /// What a tenant knows, true to the store as of now; `None` for nothing.
+    /// Lets what a tenant knows go from memory.
+    pub(super) fn let_go(&self, tenant: &Tenant) {
+        self.shelves().remove(tenant);
+    }
+
     async fn shelf(self: &Arc<Self>, tenant: &TenantScope) -> Result<Option<Arc<TenantShelf>>, RecallError> {
         let version = self.store.knowledge().version(tenant).await?;
         if version == 0 {

@@ -95,6 +95,11 @@ impl TopicDesk {
         Ok((shelf, outline.current))
     }
 
+    /// Lets a user's topics go; the next question reads them anew.
+    pub fn let_go(&self, scope: &Scope) {
+        self.shelves.put(scope, Arc::default());
+    }
+
     fn held(&self, topic: SketchedTopic) -> HeldTopic {
         let SketchedTopic { id, version, title, mut sketch, untaken, last, .. } = topic;
         for turn in untaken.iter().filter_map(|(_, turn)| turn.as_ref()) {

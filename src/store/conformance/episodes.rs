@@ -23,7 +23,7 @@ async fn claim(store: &Arc<dyn Store>) -> Option<Claim> {
     store.jobs().claim(now, SignedDuration::from_mins(1)).await.expect("jobs are claimed")
 }
 
-fn told(talk: &Talk, first: u64, last: u64) -> Episode {
+pub(super) fn told(talk: &Talk, first: u64, last: u64) -> Episode {
     Episode {
         id: EpisodeId::beginning(talk.session, "stretch", first, at(0)),
         session: talk.session,
@@ -40,7 +40,7 @@ fn told(talk: &Talk, first: u64, last: u64) -> Episode {
     }
 }
 
-async fn progress(talk: &Talk) -> Progress {
+pub(super) async fn progress(talk: &Talk) -> Progress {
     let found = talk.store.episodes().progress(&talk.scope, talk.session, LIMITS).await;
     found.expect("progress is read").expect("the session is there")
 }
@@ -50,21 +50,21 @@ async fn stretch(talk: &Talk, first: u64, last: u64) -> Stretch {
 }
 
 /// What a run that read these turns comes to.
-async fn telling(talk: &Talk, from: u64, episodes: Vec<Episode>) -> Consolidation {
+pub(super) async fn telling(talk: &Talk, from: u64, episodes: Vec<Episode>) -> Consolidation {
     let (first, last) = (episodes[0].first, episodes.last().expect("some").last);
     let read = vec![ReadRange { first, last, stamp: stretch(talk, first, last).await.stamp }];
     let to = last.max(from);
     Consolidation { from, to, read, keep: episodes, drop: Vec::new(), settled: Vec::new(), more: false }
 }
 
-async fn apply(talk: &Talk, done: Consolidation) -> Finished {
+pub(super) async fn apply(talk: &Talk, done: Consolidation) -> Finished {
     let asked = talk.store.jobs().enqueue(&talk.scope, talk.session, JobKind::CONSOLIDATE).await;
     assert!(asked.expect("asked for"));
     let held = claim(&talk.store).await.expect("it is due");
     talk.store.jobs().finish(&held, Effect::Consolidate(Box::new(done))).await.expect("it is ended")
 }
 
-async fn list(talk: &Talk) -> Vec<Episode> {
+pub(super) async fn list(talk: &Talk) -> Vec<Episode> {
     let page = talk.store.episodes().list(&talk.scope, Some(talk.session), PageRequest::first(50)).await;
     page.expect("episodes are read").items
 }

@@ -46,6 +46,7 @@ fn read_part(due: &DueFacts, message: MessageId, part: &str) -> Option<Statement
         from: None,
         until,
         quote: part.trim().to_owned(),
+        forgets: false,
     };
     let (session, said_at) = (Some(due.turn.session), due.turn.created_at);
     let evidence = Evidence { message: Some(message), session, said_at, quote: String::new() };
@@ -93,13 +94,13 @@ impl Talk {
     }
 
     /// What holds: `location: Porto`, with how often it was said unless that was once.
-    async fn active(&self) -> Vec<String> {
+    pub(super) async fn active(&self) -> Vec<String> {
         let mut told: Vec<String> = self.facts(Some(Status::Active), None).await.iter().map(told).collect();
         told.sort_unstable();
         told
     }
 
-    async fn fact(&self, value: &str) -> Fact {
+    pub(super) async fn fact(&self, value: &str) -> Fact {
         let all = self.facts(None, None).await;
         all.into_iter().find(|fact| fact.value == value).unwrap_or_else(|| panic!("no fact says {value}"))
     }

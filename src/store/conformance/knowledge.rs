@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::id::{DocumentId, Ids, RandomIds};
 use crate::knowledge::{Document, Kind, Passage};
 use crate::scope::{Tenant, TenantScope};
-use crate::store::{KnowledgeBounds, NewDocument, PageRequest, Store, StoreError};
+use crate::store::{Erasure, KnowledgeBounds, NewDocument, PageRequest, Store, StoreError};
 
 fn tenant(name: &str) -> TenantScope {
     TenantScope::new(Tenant::parse(name).expect("a name"))
@@ -20,7 +20,7 @@ fn passage(number: u32, text: &str) -> Passage {
     Passage { number, heading, place, text: text.to_owned(), tokens: 3 }
 }
 
-fn document(name: &str, texts: &[&str]) -> NewDocument {
+pub(super) fn document(name: &str, texts: &[&str]) -> NewDocument {
     NewDocument {
         id: RandomIds.document(),
         name: name.to_owned(),
@@ -40,7 +40,7 @@ async fn keep(
     store.knowledge().keep(whose, documents, KnowledgeBounds::default()).await
 }
 
-async fn keep_one(store: &Arc<dyn Store>, whose: &TenantScope, new: NewDocument) -> Document {
+pub(super) async fn keep_one(store: &Arc<dyn Store>, whose: &TenantScope, new: NewDocument) -> Document {
     keep(store, whose, vec![new]).await.expect("it is kept").remove(0)
 }
 
@@ -192,7 +192,7 @@ pub async fn an_erased_tenant_knows_nothing(store: Arc<dyn Store>) {
     keep_one(&store, &tenant("globex"), document("b", &["two"])).await;
     let usage = store.tenants().usage(acme().tenant(), true).await.expect("counted");
     assert!(usage.bytes >= kept.bytes, "{usage:?}");
-    store.tenants().erase(acme().tenant(), 10).await.expect("erased");
+    store.erasures().erase(Erasure::Tenant(acme().tenant().clone())).await.expect("erased");
     assert_eq!((texts(&store, &acme(), kept.id).await, version(&store, &acme()).await), (None, 0));
     let due = store.knowledge().to_embed("e", 9).await.expect("read");
     assert_eq!(due.iter().map(|due| due.tenant.clone()).collect::<Vec<_>>(), [tenant("globex")]);

@@ -19,6 +19,7 @@ pub mod believing;
 pub mod concurrency;
 pub mod content;
 pub mod episodes;
+pub mod erasure;
 pub mod expiry;
 pub mod facts;
 pub mod following;
@@ -83,6 +84,18 @@ macro_rules! conformance {
             episodes::what_can_be_told_again_is,
             episodes::what_may_be_recalled_can_be_followed,
             episodes::another_embedder_makes_vectors_anew,
+            erasure::an_erased_turn_leaves_nothing,
+            erasure::an_erased_turn_leaves_its_conversation_whole,
+            erasure::an_erased_turn_is_untold,
+            erasure::an_erased_session_leaves_nothing,
+            erasure::an_erased_user_leaves_nothing,
+            erasure::an_erased_users_keys_open_nothing,
+            erasure::what_others_were_shown_goes,
+            erasure::what_a_tenant_learned_goes_with_the_chat,
+            erasure::an_erased_fact_does_not_come_back,
+            erasure::foreign_things_are_unknown_and_stay,
+            erasure::every_erasure_is_in_the_book,
+            erasure::what_is_kept_is_counted,
             expiry::turns_go_by_the_servers_ttl,
             expiry::a_sessions_own_ttl_rules,
             expiry::a_session_that_never_expires_stays,
@@ -257,6 +270,7 @@ mod tests {
             ("concurrency", include_str!("concurrency.rs")),
             ("content", include_str!("content.rs")),
             ("episodes", include_str!("episodes.rs")),
+            ("erasure", include_str!("erasure.rs")),
             ("expiry", include_str!("expiry.rs")),
             ("facts", include_str!("facts.rs")),
             ("following", include_str!("following.rs")),

@@ -10,7 +10,8 @@ use super::Talk;
 use super::talk::at;
 use crate::scope::Tenant;
 use crate::store::{
-    Finished, OUTBOX_DEAD_MAX, OUTBOX_WAITING_MAX, PageRequest, Parcel, ParcelClaim, ParcelCounts, PostedParcel, Store,
+    Erasure, Finished, OUTBOX_DEAD_MAX, OUTBOX_WAITING_MAX, PageRequest, Parcel, ParcelClaim, ParcelCounts,
+    PostedParcel, Store,
 };
 use crate::webhook::ATTEMPTS_MAX;
 
@@ -188,8 +189,7 @@ pub async fn a_deleted_session_takes_its_webhooks_along(store: Arc<dyn Store>) {
     talk.delete().await;
     let ids: Vec<String> = list(&store, "acme").await.into_iter().map(|posted| posted.id).collect();
     assert_eq!(ids, ["msg_2", "msg_3"]);
-    let erased = store.tenants().erase(&tenant("acme"), 100).await.expect("erased");
-    assert!(!erased.more);
+    store.erasures().erase(Erasure::Tenant(tenant("acme"))).await.expect("erased");
     assert_eq!(counts(&store, None).await, ParcelCounts::default());
 }
 

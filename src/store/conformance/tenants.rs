@@ -10,7 +10,7 @@ use super::talk::draft;
 use crate::period::{Period, Ttl};
 use crate::scope::{Scope, Tenant, User};
 use crate::session::SessionSeed;
-use crate::store::{Erased, Expiry, Register, Store};
+use crate::store::{Erasure, Expiry, Register, Store};
 use crate::tenant::{Key, KeyDraft, KeyState, NewKey, Right, TenantRecord, TenantSettings, Usage};
 
 fn at(second: i64) -> Timestamp {
@@ -38,7 +38,7 @@ async fn create(store: &Arc<dyn Store>, name: &str, settings: TenantSettings) ->
     store.tenants().create(record(name, settings)).await.expect("a tenant is written down")
 }
 
-async fn register(store: &Arc<dyn Store>) -> Register {
+pub(super) async fn register(store: &Arc<dyn Store>) -> Register {
     store.tenants().register().await.expect("tenants and keys are read")
 }
 
@@ -51,7 +51,7 @@ async fn key(store: &Arc<dyn Store>, number: u8, name: &str, expires_at: Option<
     draft.make([number; 32], [number + 100; 32], &seal, at(1_000)).expect("a key that makes sense")
 }
 
-async fn add(store: &Arc<dyn Store>, number: u8, name: &str) -> Key {
+pub(super) async fn add(store: &Arc<dyn Store>, number: u8, name: &str) -> Key {
     let NewKey { key, .. } = key(store, number, name, None).await;
     store.tenants().add_key(key.clone(), Timestamp::MIN).await.expect("a key is kept");
     key
@@ -134,7 +134,7 @@ pub async fn every_change_is_a_new_version(store: Arc<dyn Store>) {
     seen.push(version().await);
     store.tenants().revoke_key(&key_id, at(1)).await.expect("revoked");
     seen.push(version().await);
-    store.tenants().erase(&tenant("acme"), 10).await.expect("erased");
+    store.erasures().erase(Erasure::Tenant(tenant("acme"))).await.expect("erased");
     seen.push(version().await);
     assert!(seen.windows(2).all(|pair| pair[0] < pair[1]), "{seen:?}");
     Talk::new(&store).exchange("Is this a change?", "Not of a tenant.").await;
@@ -170,7 +170,7 @@ pub async fn sessions_follow_their_tenants_ttl(store: Arc<dyn Store>) {
     assert!(ttl(&own).await.is_some() && store.session(&other.scope, other.session).await.expect("read").is_some());
 }
 
-/// An erased tenant is gone, batch by batch, with its keys; the others are not touched.
+/// An erased tenant is gone, with its keys; the others are not touched.
 pub async fn an_erased_tenant_leaves_nothing(store: Arc<dyn Store>) {
     create(&store, "acme", TenantSettings::default()).await;
     add(&store, 1, "theirs").await;
@@ -180,10 +180,10 @@ pub async fn an_erased_tenant_leaves_nothing(store: Arc<dyn Store>) {
     }
     let other = talk(&store, "globex", "ann");
     other.add(vec![draft("who?", "they")]).await;
-    let erase = async || store.tenants().erase(&tenant("acme"), 2).await.expect("erased");
-    assert_eq!(erase().await, Erased { sessions: 2, turns: 4, more: true });
-    assert_eq!(erase().await, Erased { sessions: 1, turns: 2, more: false });
-    assert_eq!(erase().await, Erased::default(), "once more changes nothing");
+    let erase = async || store.erasures().erase(Erasure::Tenant(tenant("acme"))).await.expect("erased");
+    let counts = erase().await.expect("it is there").counts;
+    assert_eq!((counts.sessions, counts.turns, counts.keys), (3, 6, 1));
+    assert_eq!(erase().await, None, "once more there is nothing");
     for talk in &talks {
         assert_eq!(store.session(&talk.scope, talk.session).await.expect("read"), None);
     }

@@ -5,11 +5,11 @@
 //! the two disagree about meaning, the statement itself is written so that they agree.
 
 /// Tables that belong to no tenant.
-const OURS: [&str; 7] =
-    ["recall_made_with", "recall_embedder", "tenant", "api_key", "access", "instance", "known_tenant"];
+const OURS: [&str; 8] =
+    ["recall_made_with", "recall_embedder", "tenant", "api_key", "access", "instance", "known_tenant", "erased"];
 
 /// Tables that say whose they are in a column of their own, `tenant`; all others have `home`.
-const SAY_TENANT: [&str; 11] = [
+const SAY_TENANT: [&str; 12] = [
     "knowledge",
     "document",
     "outbox",
@@ -19,6 +19,7 @@ const SAY_TENANT: [&str; 11] = [
     "fact_statement",
     "fact",
     "fact_undo",
+    "fact_erased",
     "memory_answer",
     "memory_spent",
 ];

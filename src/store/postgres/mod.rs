@@ -5,6 +5,7 @@
 //! `connect`, `sql` and `value` (a connection as the statements speak to it), `dialect` (what is called otherwise), `pool` (a
 //! transaction for somebody), `changes` and `writer` (what others are told afterwards).
 
+mod book;
 mod changes;
 mod connect;
 mod dialect;
@@ -23,6 +24,8 @@ mod calls;
 mod consolidate;
 #[path = "../sqlite/episode.rs"]
 mod episode;
+#[path = "../sqlite/erase/mod.rs"]
+mod erase;
 #[path = "../sqlite/expire.rs"]
 mod expire;
 #[path = "../sqlite/fact.rs"]
@@ -74,16 +77,20 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use jiff::Timestamp;
+
 use self::changes::{Told, Touched, Watched};
 use self::connect::{Who, connect, meaning};
 use self::job::Due;
 use self::pool::Pool;
 use self::sql::Connection;
 use self::writer::Notes;
+use super::erasure::{Entry, Erasure, Marks};
 use super::whose::Whose;
 use super::{ChangeMark, StoreError, StoreFuture};
 use crate::clock::Clock;
 use crate::episode::EpisodeSettings;
+use crate::id::{Ids, RandomIds};
 use crate::scope::Scope;
 use crate::tenant::Seal;
 
@@ -102,6 +109,8 @@ pub struct Postgres {
     clock: Arc<dyn Clock>,
     due: Due,
     watched: Watched,
+    /// Held by whoever erases, here; others are alone with their tenants.
+    erasing: tokio::sync::Mutex<()>,
     /// Where to begin when something is done for all tenants, so that none is always last.
     turn_of: AtomicUsize,
     /// Whether the schema is removed with the store, for tests and trials.
@@ -131,6 +140,7 @@ impl Postgres {
             clock,
             due,
             watched: Watched::default(),
+            erasing: tokio::sync::Mutex::default(),
             turn_of: AtomicUsize::new(0),
             temporary: false,
             #[cfg(test)]
@@ -387,6 +397,40 @@ impl Postgres {
         })
     }
 
+    /// Writes down that something is erased.
+    async fn write_down(&self, what: &Erasure, follows: u64) -> Result<Entry, StoreError> {
+        let (what, now, fresh) = (what.clone(), self.clock.now(), RandomIds.chance());
+        self.write_for(Whose::Ours, move |db| book::write_down(db, &what, now, follows, fresh)).await
+    }
+
+    /// The lines of the book that the data do not follow.
+    async fn not_applied(&self, follows: u64) -> Result<Vec<Entry>, StoreError> {
+        self.read_for(Whose::Ours, move |db| book::not_applied(db, follows)).await
+    }
+
+    /// How many lines the book has, and when the last was written.
+    async fn book_size(&self) -> Result<(u64, Option<Timestamp>), StoreError> {
+        self.read_for(Whose::Ours, book::size).await
+    }
+
+    /// What makes the marks of the book.
+    async fn marks(&self) -> Result<Marks, StoreError> {
+        let fresh = RandomIds.chance();
+        self.write_for(Whose::Ours, move |db| book::marks(db, fresh)).await
+    }
+
+    /// Rows that are gone are out of sight at once; PostgreSQL takes them out of its files when it vacuums.
+    async fn log_emptied(&self) -> bool {
+        true
+    }
+
+    /// A tenant that was erased is written down again when it comes back.
+    fn tenant_gone(&self, what: &Erasure) {
+        if let Erasure::Tenant(tenant) = what {
+            self.pool.forget_tenant(tenant.as_str());
+        }
+    }
+
     /// Finishes what is under way and lets go of the connections.
     fn end(&self) -> StoreFuture<'_, ()> {
         Box::pin(async move {
@@ -441,7 +485,8 @@ async fn stay_alive(pool: Weak<Pool>) {
     loop {
         tokio::time::sleep(ALIVE_EVERY).await;
         let Some(pool) = pool.upgrade() else { return };
-        match say_alive(&pool).await.and(write_down_looks(&pool).await) {
+        let known = pool.know_again().await;
+        match say_alive(&pool).await.and(write_down_looks(&pool).await).and(known) {
             Err(StoreError::Closed) => return,
             Err(error) => tracing::debug!(error = %error, "The database does not answer: {error}"),
             Ok(()) => {}

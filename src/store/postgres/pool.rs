@@ -283,6 +283,25 @@ impl Pool {
         execute(db, "INSERT OR IGNORE INTO known_tenant (name) VALUES (?1)", [tenant]).map(drop)
     }
 
+    /// A tenant that is gone is written down again when somebody writes for it.
+    pub(super) fn forget_tenant(&self, tenant: &str) {
+        self.tenants.lock().unwrap_or_else(PoisonError::into_inner).remove(tenant);
+    }
+
+    /// Forgets the tenants that another process erased.
+    pub(super) async fn know_again(self: &Arc<Self>) -> Result<(), StoreError> {
+        let names = self
+            .read(Whose::Ours, |db| {
+                let mut statement =
+                    db.prepare_cached("SELECT name FROM known_tenant").map_err(|error| meaning(&error))?;
+                let rows = statement.query_map([], |row| row.get(0)).map_err(|error| meaning(&error))?;
+                rows.collect::<Result<HashSet<String>, _>>().map_err(|error| meaning(&error))
+            })
+            .await?;
+        self.tenants.lock().unwrap_or_else(PoisonError::into_inner).retain(|known| names.contains(known));
+        Ok(())
+    }
+
     fn known(&self, whose: &Whose) {
         let tenant = tenant_of(whose);
         let mut tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner);

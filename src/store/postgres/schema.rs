@@ -8,8 +8,12 @@ use super::sql::Connection;
 use crate::store::StoreError;
 
 /// Each entry brings a database from version `index` to `index + 1`. Entries are never edited.
-const MIGRATIONS: [&str; 3] =
-    [include_str!("schema_1.sql"), include_str!("schema_2.sql"), include_str!("schema_3.sql")];
+const MIGRATIONS: [&str; 4] = [
+    include_str!("schema_1.sql"),
+    include_str!("schema_2.sql"),
+    include_str!("schema_3.sql"),
+    include_str!("schema_4.sql"),
+];
 
 /// The schema version that this binary writes.
 pub(super) const SCHEMA_VERSION: i64 = MIGRATIONS.len() as i64;
@@ -35,7 +39,7 @@ pub(super) const AT_HOME: [&str; 13] = [
 ];
 
 /// Tables whose rows belong to a tenant by `tenant`.
-pub(super) const BY_TENANT: [&str; 12] = [
+pub(super) const BY_TENANT: [&str; 13] = [
     "session",
     "episode",
     "topic",
@@ -44,6 +48,7 @@ pub(super) const BY_TENANT: [&str; 12] = [
     "fact",
     "fact_statement",
     "fact_undo",
+    "fact_erased",
     "scope_state",
     "scope_change",
     "knowledge",

@@ -23,6 +23,14 @@ pub(super) const BYTES: &str = "SELECT pg_database_size(current_database())";
 pub(super) const TABLES_WITH_TENANTS: &str = "SELECT table_name::text FROM information_schema.columns
      WHERE table_schema = current_schema() AND column_name = 'tenant' AND table_name <> 'session'";
 
+/// The same for users. What tells others of changes comes last, because the others' going is told there.
+pub(super) const TABLES_WITH_USERS: &str = "SELECT table_name::text FROM information_schema.columns
+     WHERE table_schema = current_schema() AND column_name = 'user' ORDER BY table_name LIKE 'scope%', table_name";
+
+/// Everybody who may have something.
+pub(super) const TENANTS: &str = "SELECT name FROM known_tenant UNION SELECT name FROM tenant
+     UNION SELECT tenant FROM api_key WHERE tenant IS NOT NULL";
+
 /// The job that is to be done first, and whose it is.
 pub(super) const FIRST_DUE: &str =
     "SELECT key, attempts, home FROM job WHERE state <> 'dead' AND run_at <= ?1 ORDER BY run_at, key LIMIT 1";
@@ -47,6 +55,21 @@ pub(super) const SKIPPING_TAKEN: &str = "FOR UPDATE SKIP LOCKED";
 pub(super) const ABANDONED: &str = "turn.status = 'pending' AND (
      turn.owner = current_setting('recalld.instance', true) OR NOT EXISTS (
         SELECT 1 FROM instance WHERE instance.id = turn.owner AND instance.seen_at > now() - interval '60 seconds'))";
+
+/// No values are taken down to plan queries by: see `schema_3.sql`.
+pub(super) fn forget_samples(_: &Connection) -> std::result::Result<(), StoreError> {
+    Ok(())
+}
+
+/// Removes the name of a tenant that is gone.
+pub(super) fn forget_tenant(db: &Connection, tenant: &str) -> std::result::Result<(), StoreError> {
+    super::session::execute(db, "DELETE FROM known_tenant WHERE name = ?1", [tenant]).map(drop)
+}
+
+/// Notes in the book that an erasure was carried out.
+pub(super) fn erasure_done(db: &Connection, line: u64) -> std::result::Result<(), StoreError> {
+    super::book::done(db, line)
+}
 
 /// Begins to look at a tenant's rows, for the rest of the transaction.
 pub(super) fn enter(db: &Connection, tenant: &str) -> std::result::Result<(), StoreError> {

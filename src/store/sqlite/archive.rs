@@ -217,6 +217,16 @@ pub(super) fn take_out(db: &Connection, block: i64, numbers: &[u64]) -> Result<(
     }
 }
 
+/// Takes a turn out of a block for good. A block that cannot be read tells nobody anything, and goes as a whole: what it says
+/// can only be lost, and what is to be erased may be in it.
+pub(super) fn erase(db: &Connection, block: i64, number: u64) -> Result<(), StoreError> {
+    let Some(bytes) = bytes_of(db, block)? else { return Ok(()) };
+    match without(&bytes, &[number]) {
+        Ok(Some(bytes)) => keep(db, block, &bytes, -1).map(drop),
+        Ok(None) | Err(_) => execute(db, "DELETE FROM block WHERE key = ?1", [block]).map(drop),
+    }
+}
+
 fn turns_of(db: &Connection, block: i64) -> Result<i64, StoreError> {
     db.query_row("SELECT turns FROM block WHERE key = ?1", [block], |row| row.get(0)).map_err(|error| meaning(&error))
 }

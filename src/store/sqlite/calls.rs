@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::changes::{Told, Touched};
 use super::connect::meaning;
+use super::erase::erase_session;
 use super::job::Follow;
 use super::sql::Connection;
 use super::{Backend, archive, expire, made, place, recall, revision, session, trace, turn};
@@ -13,6 +14,7 @@ use crate::session::{
     AddedMessage, ClosedTurn, Held, OpenTurn, ReviseTurn, Revision, Session, SessionPatch, SessionSeed, Turn, TurnDraft,
 };
 use crate::store::archive::{Archive, ArchiveSize, Moved, Packed};
+use crate::store::erasure::{Erasure, Erasures};
 use crate::store::whose::Whose;
 use crate::store::{
     ChangeMark, Changes, DerivedRow, DueTurn, Episodes, Expired, Expiry, Facts, HistoryMatch, Jobs, Kept, Knowledge,
@@ -50,12 +52,8 @@ impl Store for Backend {
     }
 
     fn delete_session(&self, scope: &Scope, id: SessionId) -> StoreFuture<'_, Option<u64>> {
-        let (notes, clock) = (self.notes(), Arc::clone(&self.clock));
-        self.write(scope, move |db, scope| {
-            let turns = session::delete(db, scope, id, clock.now())?;
-            notes.erased(turns.is_some());
-            Ok(turns)
-        })
+        let erased = self.erase(Erasure::Session(scope.clone(), id));
+        Box::pin(async move { Ok(erased.await?.map(|receipt| receipt.counts.turns)) })
     }
 
     fn open_turn(&self, scope: &Scope, turn: OpenTurn) -> StoreFuture<'_, Opened> {
@@ -278,7 +276,7 @@ impl Store for Backend {
             let gone = visits.len() as u64;
             if gone > 0 {
                 let forget = move |db: &Connection, visits: &[(Scope, SessionId)]| {
-                    visits.iter().try_for_each(|(scope, id)| session::delete(db, scope, *id, clock.now()).map(drop))?;
+                    visits.iter().try_for_each(|(scope, id)| erase_session(db, scope, *id, clock.now()).map(drop))?;
                     notes.erased(true);
                     Ok(())
                 };
@@ -286,6 +284,10 @@ impl Store for Backend {
             }
             Ok(gone)
         })
+    }
+
+    fn erasures(&self) -> &dyn Erasures {
+        self
     }
 
     fn stats(&self, scope: &Scope) -> StoreFuture<'_, Stats> {

@@ -36,11 +36,20 @@ pub(super) fn turn_changed(db: &Connection, session_key: i64, number: u64) -> Re
     Ok(marked)
 }
 
-/// Removes what was told of a session, in all its lives. Answers whether there was anything.
-pub(super) fn forget(db: &Connection, scope: &Scope, session: SessionId) -> Result<bool, StoreError> {
-    let sql = "DELETE FROM episode WHERE tenant = ?1 AND user = ?2 AND session = ?3";
-    let (tenant, user) = (scope.tenant().as_str(), scope.user().as_str());
-    Ok(execute(db, sql, params![tenant, user, session.as_uuid().as_bytes()])? > 0)
+/// A turn was erased: whatever told of it says nothing from now on, and is told anew without it. Answers how much that was. What
+/// it is made from is looked at only where it has words left, so an emptied one is made of the turns that are there.
+pub(super) fn untell(db: &Connection, session_key: i64, number: u64) -> Result<u64, StoreError> {
+    let about = "session_key = ?1 AND first <= ?2 AND last >= ?2";
+    let told = format!("DELETE FROM episode WHERE {about} AND level <> 'stretch'");
+    let stretch = format!(
+        "UPDATE episode SET summary = '', embedder = NULL, vector = NULL, stale = 1, version = version + 1 WHERE {about}"
+    );
+    let values = params![session_key, number];
+    let gone = execute(db, &told, values)? + execute(db, &stretch, values)?;
+    if gone > 0 {
+        job::ask_for(db, session_key, &JobKind::CONSOLIDATE)?;
+    }
+    Ok(gone as u64)
 }
 
 pub(super) const COLUMNS: &str =

@@ -60,7 +60,7 @@ fn forget_visit(db: &Connection, session: i64, now: Timestamp) -> Result<(), Sto
         Ok((scope, SessionId::from_uuid(Uuid::from_bytes(row.get(2)?))))
     };
     match statement.query_row([session], read).optional().map_err(|error| meaning(&error))? {
-        Some((scope, id)) => facts::forget(db, &scope, id, now).map(drop),
+        Some((scope, id)) => facts::forget(db, &scope, facts::SaidIn::Session(id), now).map(drop),
         None => Ok(()),
     }
 }

@@ -15,6 +15,7 @@ use crate::clock::from_micros;
 use crate::id::DocumentId;
 use crate::knowledge::{Document, Kind, Passage};
 use crate::scope::TenantScope;
+use crate::store::erasure::{Erasure, Erasures};
 use crate::store::whose::Whose;
 use crate::store::{
     DuePassage, HeldDocument, Knowledge, KnowledgeBounds, KnowledgeOutline, NewDocument, Page, PageRequest, StoreError,
@@ -59,7 +60,7 @@ fn version(db: &Connection, tenant: &str) -> Result<u64, StoreError> {
 
 /// Notes that a tenant's knowledge changes. It is a time, so that a tenant that was erased and came back is never taken for
 /// the one it was.
-fn changes(db: &Connection, tenant: &str, now: i64) -> Result<i64, StoreError> {
+pub(super) fn changes(db: &Connection, tenant: &str, now: i64) -> Result<i64, StoreError> {
     let sql = "INSERT INTO knowledge (tenant, version) VALUES (?1, max(?2, 1))
                ON CONFLICT (tenant) DO UPDATE SET version = max(knowledge.version + 1, ?2) RETURNING version";
     db.query_row(sql, params![tenant, now], |row| row.get(0)).map_err(|error| meaning(&error))
@@ -230,15 +231,6 @@ fn by_number(
     Ok(passages)
 }
 
-fn remove(db: &Connection, tenant: &str, id: DocumentId, now: i64) -> Result<bool, StoreError> {
-    let sql = "DELETE FROM document WHERE tenant = ?1 AND id = ?2";
-    let removed = execute(db, sql, params![tenant, id.as_uuid().as_bytes()])? > 0;
-    if removed {
-        changes(db, tenant, now)?;
-    }
-    Ok(removed)
-}
-
 fn to_embed(db: &Connection, embedder: &str, limit: usize) -> Result<Vec<DuePassage>, StoreError> {
     // Each part is a range of an index; `IS NOT` would look at every passage there is.
     let part = |which: &str| {
@@ -348,12 +340,8 @@ impl Knowledge for Backend {
     }
 
     fn remove(&self, tenant: &TenantScope, id: DocumentId) -> StoreFuture<'_, bool> {
-        let (tenant, clock, notes) = (tenant.clone(), Arc::clone(&self.clock), self.notes());
-        self.write_for(Whose::from(tenant.tenant()), move |db| {
-            let removed = remove(db, tenant.tenant().as_str(), id, clock.now().as_microsecond())?;
-            notes.erased(removed);
-            Ok(removed)
-        })
+        let erased = self.erase(Erasure::Document(tenant.clone(), id));
+        Box::pin(async move { Ok(erased.await?.is_some()) })
     }
 
     fn to_embed(&self, embedder: &str, limit: usize) -> StoreFuture<'_, Vec<DuePassage>> {

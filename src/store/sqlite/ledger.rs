@@ -88,9 +88,9 @@ fn read_unused(row: &Row<'_>) -> sql::Result<(u64, UnusedAnswer)> {
     Ok((row.get(0)?, answer))
 }
 
-/// Removes the answers about a session: what they were made of is going.
-pub(super) fn forget(db: &Connection, session_key: i64) -> Result<(), StoreError> {
-    execute(db, "DELETE FROM memory_answer WHERE session = ?1", [session_key]).map(drop)
+/// Removes the answers about a session: what they were made of is going. Answers how many.
+pub(super) fn forget(db: &Connection, session_key: i64) -> Result<u64, StoreError> {
+    execute(db, "DELETE FROM memory_answer WHERE session = ?1", [session_key]).map(|gone| gone as u64)
 }
 
 impl Ledger for Backend {

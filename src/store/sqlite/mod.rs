@@ -4,15 +4,17 @@
 //! `readers`, `row` (a turn as a row), then the statements: `session`, `turn`, `expire`, `recall`, `job`, `episode`,
 //! `told` (what of those is recalled), `topic` (which turn belongs to which), `topics` (what is kept of them), `archive` (text in
 //! blocks), `fact` (which turns are to be understood), `facts` (what was said and what follows), `ledger` (what the memory
-//! model costs), `tenants` and `seal` (who may come in), `takeout` (records for a file and from one), `outbox` (webhooks to deliver), `knowledge` (what tenants know). `changes` tells what the
+//! model costs), `tenants` and `seal` (who may come in), `takeout` (records for a file and from one), `erase` (what goes for good) and `book` (what did), `outbox` (webhooks to deliver), `knowledge` (what tenants know). `changes` tells what the
 //! writer touched, `inspect` looks at a file from outside.
 
 mod archive;
+mod book;
 mod calls;
 mod changes;
 mod connect;
 mod consolidate;
 mod episode;
+mod erase;
 mod expire;
 mod fact;
 mod facts;
@@ -46,14 +48,18 @@ use std::future::ready;
 use std::hash::Hash;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
+use jiff::Timestamp;
 use rusqlite::Connection;
 
+use self::book::Book;
 use self::changes::{ChangeLog, Told, Touched};
 use self::job::Due;
 use self::lock::Lock;
 use self::readers::Readers;
 use self::writer::{Notes, Writer};
+use super::erasure::{Entry, Erasure, Marks};
 use super::whose::Whose;
 use super::{ChangeMark, StoreError, StoreFuture};
 use crate::clock::Clock;
@@ -97,6 +103,11 @@ pub(crate) fn bare_connection(path: &Path) -> Result<Connection, StoreError> {
 /// Most turns that are looked up on the calling thread.
 const LOOKED_UP_HERE_MAX: usize = 32;
 
+/// How often it is looked whether what was erased is gone from the log, and how long after the last look: somebody who reads
+/// for longer than all of it is not waited for.
+const LOG_LOOKS: usize = 100;
+const LOG_PAUSE: Duration = Duration::from_millis(20);
+
 /// A store in one SQLite file.
 pub struct Sqlite {
     writer: Arc<Writer>,
@@ -104,6 +115,10 @@ pub struct Sqlite {
     clock: Arc<dyn Clock>,
     due: Due,
     lock: Lock,
+    /// What was erased.
+    book: Arc<Book>,
+    /// Held by whoever erases.
+    erasing: tokio::sync::Mutex<()>,
     /// Removed with the store, for tests and trials.
     temporary: Option<PathBuf>,
     /// Every write is followed by moving all text into blocks.
@@ -120,6 +135,7 @@ impl Sqlite {
             std::fs::create_dir_all(folder).map_err(cannot)?;
         }
         let lock = Lock::take(path)?;
+        let book = Arc::new(Book::open(path)?);
         let db = connect::open_writer(path)?;
         let changes = Arc::new(ChangeLog::default());
         changes::listen(&db, &changes)?;
@@ -130,6 +146,8 @@ impl Sqlite {
             clock,
             due: Due::of(&EpisodeSettings::default()),
             lock,
+            book,
+            erasing: tokio::sync::Mutex::default(),
             temporary: None,
             #[cfg(test)]
             moves_at_once: false,
@@ -295,11 +313,49 @@ impl Sqlite {
     /// The seal of the keys; its secret lies beside the file.
     fn sealed(&self, fresh: [u8; 32]) -> StoreFuture<'_, Seal> {
         let data = self.readers.path().to_owned();
-        Box::pin(async move {
-            let made = tokio::task::spawn_blocking(move || seal::seal(&data, fresh)).await;
-            made.map_err(|error| StoreError::Disk(error.to_string()))?
-        })
+        Box::pin(on_a_thread(move || seal::seal(&data, fresh)))
     }
+
+    /// Writes down that something is erased, in the file that has the book.
+    async fn write_down(&self, what: &Erasure, follows: u64) -> Result<Entry, StoreError> {
+        let (book, what, now) = (Arc::clone(&self.book), what.clone(), self.clock.now());
+        on_a_thread(move || book.write_down(&what, now, follows)).await
+    }
+
+    /// The lines of the book behind the one that the data follow.
+    async fn not_applied(&self, follows: u64) -> Result<Vec<Entry>, StoreError> {
+        Ok(self.book.after(follows))
+    }
+
+    /// How many lines the book has, and when the last was written.
+    async fn book_size(&self) -> Result<(u64, Option<Timestamp>), StoreError> {
+        let entries = self.book.entries();
+        Ok((entries.len() as u64, entries.last().map(|entry| entry.at)))
+    }
+
+    /// What makes the marks of the book.
+    async fn marks(&self) -> Result<Marks, StoreError> {
+        let book = Arc::clone(&self.book);
+        on_a_thread(move || book.marks()).await
+    }
+
+    /// Waits a while until what was erased is gone from the log; answers whether it is.
+    async fn log_emptied(&self) -> bool {
+        for _ in 0..LOG_LOOKS {
+            if self.writer.log_is_empty() {
+                return true;
+            }
+            tokio::time::sleep(LOG_PAUSE).await;
+            // Whatever is written, the log is emptied after it.
+            if self.writer.write(|_| Ok(())).await.is_err() {
+                return false;
+            }
+        }
+        self.writer.log_is_empty()
+    }
+
+    /// Nothing here remembers tenants by name.
+    fn tenant_gone(&self, _what: &Erasure) {}
 
     /// Writes what is left and lets go of the file.
     fn end(&self) -> StoreFuture<'_, ()> {
@@ -312,6 +368,12 @@ impl Sqlite {
             Ok(())
         })
     }
+}
+
+async fn on_a_thread<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
+) -> Result<T, StoreError> {
+    tokio::task::spawn_blocking(work).await.map_err(|error| StoreError::Disk(error.to_string()))?
 }
 
 impl Drop for Sqlite {

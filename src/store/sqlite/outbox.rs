@@ -11,7 +11,6 @@ use super::connect::meaning;
 use super::session::{cursor, execute, rows_max};
 use super::sql::{self, Connection, OptionalExtension, Row, params};
 use crate::clock::from_micros;
-use crate::id::SessionId;
 use crate::job::told;
 use crate::scope::{Scope, Tenant};
 use crate::store::whose::Whose;
@@ -187,12 +186,6 @@ pub(super) fn counts(db: &Connection, tenant: Option<&str>) -> Result<ParcelCoun
         Ok(ParcelCounts { queued: row.get(0)?, failing: row.get(1)?, dead: row.get(2)?, last_error: row.get(3)? })
     };
     db.query_row(sql, [tenant], read).map_err(|error| meaning(&error))
-}
-
-/// Removes what is yet to be told of a session that a person removed.
-pub(super) fn forget(db: &Connection, scope: &Scope, session: SessionId) -> Result<(), StoreError> {
-    let sql = "DELETE FROM outbox WHERE tenant = ?1 AND user = ?2 AND session = ?3";
-    execute(db, sql, params![scope.tenant().as_str(), scope.user().as_str(), session.to_string()]).map(drop)
 }
 
 impl Outbox for Backend {

@@ -16,18 +16,22 @@ pub(super) fn secret_path(data: &Path) -> PathBuf {
 
 /// Reads the secret of a data file, making it of `fresh` if there is none.
 pub(super) fn seal(data: &Path, fresh: [u8; 32]) -> Result<Seal, StoreError> {
-    let path = secret_path(data);
-    let cannot = |error: std::io::Error| StoreError::CannotOpen { path: path.clone(), reason: error.to_string() };
-    let secret = match read(&path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => make(&path, &fresh).map_err(cannot)?,
+    let too_short =
+        "it is too short to be the secret of our keys; put the right one back, or remove it and make new keys";
+    secret(&secret_path(data), fresh, too_short).map(|secret| Seal::new(&secret))
+}
+
+/// Reads a secret, making it of `fresh` if there is none.
+pub(super) fn secret(path: &Path, fresh: [u8; 32], too_short: &str) -> Result<Vec<u8>, StoreError> {
+    let cannot = |error: std::io::Error| StoreError::CannotOpen { path: path.into(), reason: error.to_string() };
+    let secret = match read(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => make(path, &fresh).map_err(cannot)?,
         read => read.map_err(cannot)?,
     };
-    if secret.len() < fresh.len() {
-        let reason =
-            "it is too short to be the secret of our keys; put the right one back, or remove it and make new keys";
-        return Err(StoreError::NotOurs { path, reason: reason.into() });
+    match secret.len() < fresh.len() {
+        true => Err(StoreError::NotOurs { path: path.into(), reason: too_short.into() }),
+        false => Ok(secret),
     }
-    Ok(Seal::new(&secret))
 }
 
 fn read(path: &Path) -> std::io::Result<Vec<u8>> {
@@ -38,7 +42,8 @@ fn read(path: &Path) -> std::io::Result<Vec<u8>> {
 
 /// Writes it whole under another name first: half a secret would be another one.
 fn make(path: &Path, fresh: &[u8; 32]) -> std::io::Result<Vec<u8>> {
-    let beside = path.with_extension("secret-new");
+    let mut beside = path.as_os_str().to_owned();
+    beside.push("-new");
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true);
     #[cfg(unix)]

@@ -1,12 +1,10 @@
 //! Sessions in SQL.
 
-use jiff::Timestamp;
 use uuid::Uuid;
 
 use super::connect::meaning;
 use super::row::to_json;
 use super::sql::{self, Connection, OptionalExtension, Row, params};
-use super::{episode, facts, job, outbox};
 use crate::clock::from_micros;
 use crate::id::SessionId;
 use crate::period::{Period, Ttl};
@@ -133,17 +131,6 @@ pub(super) fn update(
         execute(db, turns, params![key, ttl, i64::MAX])?;
     }
     Ok(find(db, scope, id)?.map(|(_, session)| session))
-}
-
-pub(super) fn delete(db: &Connection, scope: &Scope, id: SessionId, now: Timestamp) -> Result<Option<u64>, StoreError> {
-    // What was told and learned of it may have outlived it.
-    let told = episode::forget(db, scope, id)? | facts::forget(db, scope, id, now)?;
-    outbox::forget(db, scope, id)?;
-    let Some((key, _)) = find(db, scope, id)? else { return Ok(told.then_some(0)) };
-    job::forget(db, key)?;
-    let turns = execute(db, "DELETE FROM turn WHERE session = ?1", params![key])?;
-    execute(db, "DELETE FROM session WHERE key = ?1", params![key])?;
-    Ok(Some(turns as u64))
 }
 
 /// Sessions of visitors that older versions kept.

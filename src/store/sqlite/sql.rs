@@ -11,6 +11,18 @@ pub(super) const BYTES: &str = "SELECT page_count * page_size FROM pragma_page_c
 pub(super) const TABLES_WITH_TENANTS: &str = "SELECT s.name FROM sqlite_schema AS s JOIN pragma_table_info(s.name) AS c
      WHERE s.type = 'table' AND c.name = 'tenant' AND s.name <> 'session' AND s.sql NOT LIKE 'CREATE VIRTUAL%'";
 
+/// The same for users.
+pub(super) const TABLES_WITH_USERS: &str = "SELECT s.name FROM sqlite_schema AS s JOIN pragma_table_info(s.name) AS c
+     WHERE s.type = 'table' AND c.name = 'user' ORDER BY s.name";
+
+/// Everybody who may have something.
+pub(super) const TENANTS: &str =
+    "SELECT tenant FROM session UNION SELECT tenant FROM episode UNION SELECT tenant FROM topic
+     UNION SELECT tenant FROM fact UNION SELECT tenant FROM fact_statement UNION SELECT tenant FROM fact_undo
+     UNION SELECT tenant FROM memory_answer UNION SELECT tenant FROM memory_spent UNION SELECT tenant FROM document
+     UNION SELECT tenant FROM knowledge UNION SELECT tenant FROM outbox UNION SELECT name FROM tenant
+     UNION SELECT tenant FROM api_key WHERE tenant IS NOT NULL";
+
 /// The job that is to be done first; a file needs no word of whose it is.
 pub(super) const FIRST_DUE: &str =
     "SELECT key, attempts, '' FROM job WHERE state <> 'dead' AND run_at <= ?1 ORDER BY run_at, key LIMIT 1";
@@ -29,6 +41,26 @@ pub(super) const SKIPPING_TAKEN: &str = "";
 
 /// Turns that nobody will answer any more, likewise.
 pub(super) const ABANDONED: &str = "turn.status = 'pending'";
+
+/// Removes the values that SQLite took down to plan queries by: names of people may be among them.
+pub(super) fn forget_samples(db: &Connection) -> std::result::Result<(), crate::store::StoreError> {
+    let meaning = |error: Error| super::connect::meaning(&error);
+    let known = "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = 'sqlite_stat4')";
+    if db.query_row(known, [], |row| row.get(0)).map_err(meaning)? {
+        db.execute("DELETE FROM sqlite_stat4", []).map_err(meaning)?;
+    }
+    Ok(())
+}
+
+/// Removes the name of a tenant that is gone; in a file no other row has it.
+pub(super) fn forget_tenant(_: &Connection, _tenant: &str) -> std::result::Result<(), crate::store::StoreError> {
+    Ok(())
+}
+
+/// Notes in the book that an erasure was carried out; a file's book is followed by number.
+pub(super) fn erasure_done(_: &Connection, _line: u64) -> std::result::Result<(), crate::store::StoreError> {
+    Ok(())
+}
 
 /// Begins to look at a tenant's rows; in a file they are all in sight.
 pub(super) fn enter(_: &Connection, _tenant: &str) -> std::result::Result<(), crate::store::StoreError> {

@@ -1,21 +1,17 @@
 //! Tenants and keys in SQL.
 
-use std::sync::Arc;
-
 use jiff::Timestamp;
-use uuid::Uuid;
 
 use super::Backend;
 use super::connect::meaning;
 use super::row::to_json;
-use super::session::{self, execute, rows_max, ttl_column};
+use super::session::{execute, ttl_column};
 use super::sql::{self, Connection, OptionalExtension, Row, params};
 use crate::clock::from_micros;
-use crate::id::SessionId;
-use crate::scope::{Scope, Tenant, User};
+use crate::scope::{Tenant, User};
 use crate::store::tenants::{KEYS_MAX, TENANTS_MAX};
 use crate::store::whose::Whose;
-use crate::store::{Erased, Register, StoreError, StoreFuture, Tenants};
+use crate::store::{Register, StoreError, StoreFuture, Tenants};
 use crate::tenant::{Key, KeyId, Right, Seal, TenantRecord, TenantSettings, Usage};
 
 const KEY_COLUMNS: &str =
@@ -27,7 +23,7 @@ fn version(db: &Connection) -> Result<u64, StoreError> {
 }
 
 /// Tells whoever holds tenants and keys in memory that they changed.
-fn changed(db: &Connection) -> Result<(), StoreError> {
+pub(super) fn changed(db: &Connection) -> Result<(), StoreError> {
     execute(db, "UPDATE access SET version = version + 1", []).map(drop)
 }
 
@@ -120,38 +116,6 @@ fn follow_ttl(db: &Connection, tenant: &str, ttl: Option<i64>) -> Result<(), Sto
     execute(db, turns, params![tenant, ttl, i64::MAX]).map(drop)
 }
 
-fn erase(db: &Connection, tenant: &str, sessions_max: usize, now: Timestamp) -> Result<Erased, StoreError> {
-    let mut erased = Erased::default();
-    for (user, id) in some_sessions(db, tenant, sessions_max)? {
-        let turns = session::delete(db, &Scope::as_stored(tenant, &user), id, now)?;
-        erased.sessions += 1;
-        erased.turns += turns.unwrap_or(0);
-    }
-    erased.more = erased.sessions == sessions_max as u64;
-    if !erased.more {
-        for table in tables_with_tenants(db)? {
-            execute(db, &format!("DELETE FROM {table} WHERE tenant = ?1"), [tenant])?;
-        }
-        execute(db, "DELETE FROM tenant WHERE name = ?1", [tenant])?;
-        changed(db)?;
-    }
-    Ok(erased)
-}
-
-fn some_sessions(db: &Connection, tenant: &str, most: usize) -> Result<Vec<(String, SessionId)>, StoreError> {
-    let sql = "SELECT user, id FROM session WHERE tenant = ?1 LIMIT ?2";
-    let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
-    let read = |row: &Row<'_>| Ok((row.get(0)?, SessionId::from_uuid(Uuid::from_bytes(row.get(1)?))));
-    let rows = statement.query_map(params![tenant, rows_max(most)], read).map_err(|error| meaning(&error))?;
-    rows.collect::<Result<_, _>>().map_err(|error| meaning(&error))
-}
-
-fn tables_with_tenants(db: &Connection) -> Result<Vec<String>, StoreError> {
-    let mut statement = db.prepare_cached(sql::TABLES_WITH_TENANTS).map_err(|error| meaning(&error))?;
-    let rows = statement.query_map([], |row| row.get(0)).map_err(|error| meaning(&error))?;
-    rows.collect::<Result<_, _>>().map_err(|error| meaning(&error))
-}
-
 fn usage(db: &Connection, tenant: &str, with_bytes: bool) -> Result<Usage, StoreError> {
     let sum = |sql: &str| db.query_row(sql, [tenant], |row| row.get::<_, u64>(0)).map_err(|error| meaning(&error));
     let sessions = sum("SELECT count(*) FROM session WHERE tenant = ?1")?;
@@ -232,15 +196,6 @@ impl Tenants for Backend {
     fn update(&self, tenant: &Tenant, settings: TenantSettings, at: Timestamp) -> StoreFuture<'_, bool> {
         let tenant = tenant.clone();
         self.write_for(Whose::from(&tenant), move |db| update(db, tenant.as_str(), &settings, at))
-    }
-
-    fn erase(&self, tenant: &Tenant, sessions_max: usize) -> StoreFuture<'_, Erased> {
-        let (tenant, notes, clock) = (tenant.clone(), self.notes(), Arc::clone(&self.clock));
-        self.write_for(Whose::from(&tenant), move |db| {
-            let erased = erase(db, tenant.as_str(), sessions_max.max(1), clock.now())?;
-            notes.erased(!erased.more);
-            Ok(erased)
-        })
     }
 
     fn usage(&self, tenant: &Tenant, with_bytes: bool) -> StoreFuture<'_, Usage> {

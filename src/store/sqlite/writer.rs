@@ -193,6 +193,11 @@ impl Writer {
         &self.notes.changes
     }
 
+    /// Whether nothing that was erased is left in the log.
+    pub(super) fn log_is_empty(&self) -> bool {
+        !self.notes.erased.load(Ordering::Relaxed)
+    }
+
     /// What a write can ask of the thread.
     pub(super) fn notes(&self) -> Arc<Notes> {
         Arc::clone(&self.notes)

@@ -235,6 +235,10 @@ impl Store for Flaky {
         self.inner.facts()
     }
 
+    fn erasures(&self) -> &dyn Erasures {
+        self.inner.erasures()
+    }
+
     fn ledger(&self) -> &dyn Ledger {
         self.inner.ledger()
     }

@@ -6,7 +6,8 @@ use crate::id::{SessionId, TurnId};
 use crate::message::{Message, Role};
 use crate::scope::Scope;
 use crate::session::{ClosedTurn, Fingerprint, OpenTurn, Outline, Turn, TurnStatus, chained};
-use crate::store::{TRACE_BYTES_MAX, Trail};
+use crate::store::erasure::INJECTED;
+use crate::store::{Erasure, TRACE_BYTES_MAX, Trail};
 
 /// A turn, or what of it is not on disk yet.
 #[derive(Debug, Clone)]
@@ -29,6 +30,28 @@ impl WaitingTurn {
 
     pub(super) fn belongs_to(&self, scope: &Scope, session: SessionId) -> bool {
         self.session == session && self.scope == *scope
+    }
+
+    /// Whether it goes with what is erased.
+    pub(super) fn is_part_of(&self, what: &Erasure) -> bool {
+        match what {
+            Erasure::Tenant(tenant) => self.scope.tenant() == tenant,
+            Erasure::User(scope) => self.scope == *scope,
+            Erasure::Session(scope, id) => self.belongs_to(scope, *id),
+            Erasure::Turn(scope, id) => self.scope == *scope && self.id == *id,
+            Erasure::Document(..) | Erasure::Fact(..) => false,
+        }
+    }
+
+    /// Forgets what the model was shown beside the question: it may repeat what is erased.
+    pub(super) fn forget_shown(&mut self) {
+        if let Some((open, _)) = &mut self.open {
+            open.metadata.shift_remove(INJECTED);
+        }
+        if let Some(closed) = &mut self.closed {
+            closed.metadata.shift_remove(INJECTED);
+            closed.trace = None;
+        }
     }
 
     pub(super) fn asked(scope: Scope, mut open: OpenTurn, created_at: Timestamp) -> Self {

@@ -9,6 +9,7 @@ use super::super::connect::meaning;
 use super::super::recall::SHOWN;
 use super::super::session::execute;
 use super::super::sql::{Connection, OptionalExtension, Row, params};
+use super::erase::is_kept_out;
 use super::row::{Family, act, all, bytes};
 use super::settle::{Because, settle};
 use crate::fact::{Act, Change, Maker, Statement};
@@ -114,6 +115,9 @@ fn replace(db: &Connection, one: &Understood, shown: bool) -> Result<(BTreeSet<F
     }
     let mut full = 0;
     for said in one.statements.iter().filter(|_| shown) {
+        if is_kept_out(db, &one.scope, said)? {
+            continue;
+        }
         if !known.contains_key(&said.id) && !has_room(db, &one.scope, said)? {
             full += 1;
         } else if keep(db, &one.scope, said)? {
@@ -152,7 +156,7 @@ const KEEP: &str = "
        OR fact_statement.until_at IS DISTINCT FROM excluded.until_at";
 
 /// Writes a statement. Answers whether it is new, or other than before.
-fn keep(db: &Connection, scope: &Scope, said: &Statement) -> Result<bool, StoreError> {
+pub(super) fn keep(db: &Connection, scope: &Scope, said: &Statement) -> Result<bool, StoreError> {
     let micros = |time: Option<Timestamp>| time.map(Timestamp::as_microsecond);
     let values = params![
         scope.tenant().as_str(),
@@ -209,22 +213,41 @@ pub(super) fn say(
     settle(db, scope, &families, Because::of(Cause::Person, now))
 }
 
-/// Removes what was said in a session, in all its lives, and the facts that nothing else says. Answers whether there
-/// was anything.
+/// Where something was said.
+#[derive(Debug, Clone, Copy)]
+pub(in super::super) enum SaidIn {
+    /// In a session, in all its lives.
+    Session(SessionId),
+    /// In the messages of a turn.
+    Turn(TurnId),
+}
+
+/// What went with what was said.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(in super::super) struct Unsaid {
+    pub(in super::super) statements: u64,
+    pub(in super::super) facts: u64,
+}
+
+/// Removes what was said somewhere, and the facts that nothing else says.
 pub(in super::super) fn forget(
     db: &Connection,
     scope: &Scope,
-    session: SessionId,
+    said_in: SaidIn,
     now: Timestamp,
-) -> Result<bool, StoreError> {
-    let who = params![scope.tenant().as_str(), scope.user().as_str(), session.as_uuid().as_bytes()];
-    let sql = "SELECT DISTINCT category, name FROM fact_statement WHERE tenant = ?1 AND user = ?2 AND session = ?3";
-    let families: BTreeSet<Family> = all(db, sql, who, |row| Family::read(row, 0))?.into_iter().collect();
-    execute(db, "DELETE FROM fact_statement WHERE tenant = ?1 AND user = ?2 AND session = ?3", who)?;
+) -> Result<Unsaid, StoreError> {
+    let (column, first, last) = match said_in {
+        SaidIn::Session(id) => ("session", *id.as_uuid(), *id.as_uuid()),
+        SaidIn::Turn(id) => ("message", *id.message(0).as_uuid(), *id.message(u16::MAX - 1).as_uuid()),
+    };
+    let place = format!("tenant = ?1 AND user = ?2 AND {column} BETWEEN ?3 AND ?4");
+    let who = params![scope.tenant().as_str(), scope.user().as_str(), first.as_bytes(), last.as_bytes()];
+    let sql = format!("SELECT DISTINCT category, name FROM fact_statement WHERE {place}");
+    let families: BTreeSet<Family> = all(db, &sql, who, |row| Family::read(row, 0))?.into_iter().collect();
+    let statements = execute(db, &format!("DELETE FROM fact_statement WHERE {place}"), who)? as u64;
     settle(db, scope, &families, Because::of(Cause::Removal, now))?;
-    let sql = "DELETE FROM fact WHERE tenant = ?1 AND user = ?2 AND session = ?3 AND confirmations = 0";
-    let gone = execute(db, sql, who)?;
-    Ok(gone > 0 || !families.is_empty())
+    let facts = execute(db, &format!("DELETE FROM fact WHERE {place} AND confirmations = 0"), who)? as u64;
+    Ok(Unsaid { statements, facts })
 }
 
 /// Puts turns on the list again.

@@ -1,13 +1,15 @@
 //! Facts in SQL: `row` (statements and facts as rows), `learn` (statements come and go), `settle` (facts follow),
 //! `undo` (and back), `read` (what is kept).
 
+mod erase;
 mod learn;
 mod read;
 mod row;
 mod settle;
 mod undo;
 
-pub(super) use learn::{forget, note};
+pub(super) use erase::{erase, is_there};
+pub(super) use learn::{SaidIn, forget, note};
 #[cfg(test)]
 pub(super) use read::{BY_MESSAGE, BY_SESSION, HELD, SOME_OUTDATED, outdated_sql};
 
@@ -73,6 +75,11 @@ impl Facts for Backend {
         let messages = messages.to_vec();
         // No text is read but that of facts, so many are few.
         self.read_here(scope, move |db, scope| read::outdated(db, scope, &messages, now))
+    }
+
+    fn unsaid(&self, scope: &Scope, messages: &[MessageId]) -> StoreFuture<'_, Vec<MessageId>> {
+        let messages = messages.to_vec();
+        self.read_here(scope, move |db, scope| erase::unsaid(db, scope, &messages))
     }
 
     fn outdated_between(

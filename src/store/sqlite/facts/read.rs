@@ -115,10 +115,11 @@ pub(in super::super) const HELD: &str =
     "WHERE tenant = ?1 AND user = ?2 AND status = 'active' AND (until_at IS NULL OR until_at > ?3)
      ORDER BY importance DESC, category, path";
 
-/// Whether anything held once and does not any more.
+/// Whether anything held once and does not any more, or was erased.
 pub(in super::super) const SOME_OUTDATED: &str = "SELECT EXISTS (
      SELECT 1 FROM fact WHERE tenant = ?1 AND user = ?2 AND status IN ('superseded', 'retracted', 'expired'))
-     OR EXISTS (SELECT 1 FROM fact WHERE tenant = ?1 AND user = ?2 AND status = 'active' AND until_at <= ?3)";
+     OR EXISTS (SELECT 1 FROM fact WHERE tenant = ?1 AND user = ?2 AND status = 'active' AND until_at <= ?3)
+     OR EXISTS (SELECT 1 FROM fact_erased WHERE tenant = ?1 AND user = ?2)";
 
 pub(super) fn known(db: &Connection, scope: &Scope, now: Timestamp) -> Result<Known, StoreError> {
     let who = params![scope.tenant().as_str(), scope.user().as_str(), now.as_microsecond()];

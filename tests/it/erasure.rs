@@ -1,0 +1,144 @@
+//! Erased is erased: people, conversations, exchanges and documents with words of their own, in every place that keeps words; then
+//! they are forgotten, and their words looked for in every file, or in every column of every table. The words are looked for
+//! by their tails, because what compresses words by what they begin with keeps nothing but those.
+//!
+//! `RECALLD_ERASURES` says how many are forgotten on each store. Reading order: `life` (what is said, and where it ends up), `scan`
+//! (finding words), then the campaigns here.
+
+mod life;
+mod scan;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use recalld::clock::SystemClock;
+use recalld::store::{Sqlite, Store};
+
+use self::life::{Life, Target, memory_over};
+use self::scan::{in_files, in_tables};
+
+fn how_many() -> usize {
+    std::env::var("RECALLD_ERASURES").ok().and_then(|count| count.parse().ok()).unwrap_or(16)
+}
+
+fn open(data: &Path) -> Arc<dyn Store> {
+    let store = Sqlite::open(data, Arc::new(SystemClock::default())).expect("a data file");
+    Arc::new(store.with_windows(&life::windows()))
+}
+
+/// A life on a data file, and a copy of it from before anything was forgotten.
+async fn lived(folder: &Path) -> (Life, std::path::PathBuf) {
+    let (data, copy) = (folder.join("data/r.db"), folder.join("older.db"));
+    std::fs::create_dir_all(folder.join("data")).expect("a folder");
+    let life = Life::live(&memory_over(open(&data)), how_many()).await;
+    // Closing takes down samples of indexed values, which are a place, too.
+    std::fs::copy(&data, &copy).expect("a copy");
+    (life, copy)
+}
+
+fn put_back(copy: &Path, data: &Path) {
+    for ending in ["-wal", "-shm"] {
+        let mut beside = data.as_os_str().to_owned();
+        beside.push(ending);
+        let _ = std::fs::remove_file(beside);
+    }
+    std::fs::copy(copy, data).expect("put back");
+}
+
+fn none_is_left(what: &str, left: &[String]) {
+    assert!(left.is_empty(), "{what}: {} words are left: {left:#?}", left.len());
+}
+
+/// Must show: after forgetting, and after an older copy was put back, no file has a word of what was forgotten.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn forgotten_words_are_in_no_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (life, copy) = lived(folder.path()).await;
+    let (files, data) = (folder.path().join("data"), folder.path().join("data/r.db"));
+    life.check_that_all_is_found(&in_files(&files, &life.all_words()));
+
+    let memory = memory_over(open(&data));
+    life.forget_all(&memory).await;
+    none_is_left("while it is open", &in_files(&files, &life.forgotten_words()));
+    life::settle(&memory).await;
+    life::close(memory).await;
+    none_is_left("when all was told anew", &in_files(&files, &life.forgotten_words()));
+    life.check_that_the_rest_is_found(&in_files(&files, &life.kept_words()));
+
+    put_back(&copy, &data);
+    let memory = memory_over(open(&data));
+    let again = memory.reapply_erasures().await.expect("erased once more");
+    assert_eq!(again.found, life.forgotten() as u64, "{again:?}");
+    none_is_left("after an older copy was put back", &in_files(&files, &life.forgotten_words()));
+    life.check_that_the_rest_is_found(&in_files(&files, &life.kept_words()));
+    life::close(memory).await;
+    println!("{} forgotten on SQLite: 0 of {} words left", life.forgotten(), life.forgotten_words().len());
+}
+
+/// The campaign can fail: without the book an older copy brings everything back, and it is found.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_the_book_what_was_forgotten_is_found() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (life, copy) = lived(folder.path()).await;
+    let (files, data) = (folder.path().join("data"), folder.path().join("data/r.db"));
+    let memory = memory_over(open(&data));
+    life.forget_all(&memory).await;
+    life::close(memory).await;
+    put_back(&copy, &data);
+    for ending in ["erased", "erased-key"] {
+        std::fs::remove_file(files.join(format!("r.db.{ending}"))).expect("removed");
+    }
+    let memory = memory_over(open(&data));
+    assert_eq!(memory.reapply_erasures().await.expect("nothing to do").entries, 0);
+    life.check_that_all_is_found(&in_files(&files, &life.all_words()));
+    life::close(memory).await;
+}
+
+/// An erasure that a process did not live to finish is finished at the next start.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_cut_short_is_finished() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (life, _) = lived(folder.path()).await;
+    let data = folder.path().join("data/r.db");
+    let before = std::fs::read(&data).expect("the data");
+    let memory = memory_over(open(&data));
+    life.forget(&memory, Target::User).await;
+    life::close(memory).await;
+    // As if the process had ended between the line in the book and the first row that goes.
+    std::fs::write(&data, before).expect("the data as they were");
+    let memory = memory_over(open(&data));
+    assert!(memory.erasure_book().await.expect("a book").not_applied > 0);
+    // Whoever erases next finishes what was begun.
+    life.forget(&memory, Target::Document).await;
+    assert_eq!(memory.erasure_book().await.expect("a book").not_applied, 0);
+    none_is_left("of users", &in_files(&folder.path().join("data"), &life.words_of(Target::User)));
+    life::close(memory).await;
+}
+
+/// Must show: the same on PostgreSQL, for every column of every table, and for what is taken down to plan queries by.
+#[cfg(feature = "postgres")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn forgotten_words_are_in_no_row() {
+    use recalld::store::{Postgres, PostgresSettings};
+
+    let Ok(url) = std::env::var("RECALLD_TEST_POSTGRES") else {
+        println!("SKIPPED: RECALLD_TEST_POSTGRES is not set; `scripts/services start`");
+        return;
+    };
+    let schema = format!("erasure_{}", std::process::id());
+    let settings = PostgresSettings { schema: schema.clone(), ..PostgresSettings::new(&url) };
+    let opened = Postgres::open(settings, Arc::new(SystemClock::default())).await.expect("a store in a new schema");
+    let memory = memory_over(Arc::new(opened.with_windows(&life::windows())));
+    let life = Life::live_in(&memory, how_many()).await;
+    let all = in_tables(&url, &schema, &life.all_words()).await;
+    life.check_that_all_is_found(&all);
+
+    life.forget_all(&memory).await;
+    none_is_left("in the rows", &in_tables(&url, &schema, &life.forgotten_words()).await);
+    life::settle(&memory).await;
+    none_is_left("when all was told anew", &in_tables(&url, &schema, &life.forgotten_words()).await);
+    life.check_that_the_rest_is_found(&in_tables(&url, &schema, &life.kept_words()).await);
+    life::close(memory).await;
+    scan::remove(&url, &schema).await;
+    println!("{} forgotten on PostgreSQL: 0 of {} words left", life.forgotten(), life.forgotten_words().len());
+}
