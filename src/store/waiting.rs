@@ -14,7 +14,7 @@ use tracing::{info, warn};
 use self::turn::WaitingTurn;
 use super::check;
 use super::{
-    Archive, ChangeMark, Changes, DerivedRow, DueTurn, Episodes, Expired, Expiry, Facts, HistoryMatch, Jobs, Kept,
+    Archive, Backup, ChangeMark, Changes, DerivedRow, DueTurn, Episodes, Expired, Expiry, Facts, HistoryMatch, Jobs, Kept,
     Knowledge, Ledger, Opened, Outbox, Page, PageRequest, RecallCursor, RecallPage, Recent, Revised, Stats, Store,
     StoreError, StoreFuture, Takeout, Tenants, Todo, Topics, Trail,
 };
@@ -461,6 +461,10 @@ impl<S: Store + ?Sized> Store for Waiting<S> {
 
     fn forget_visits(&self) -> StoreFuture<'_, u64> {
         self.inner.forget_visits()
+    }
+
+    fn backup(&self) -> StoreFuture<'_, Backup> {
+        self.inner.backup()
     }
 
     fn ping(&self) -> StoreFuture<'_, ()> {

@@ -15,7 +15,7 @@ use crate::session::{
 use crate::store::archive::{Archive, ArchiveSize, Moved, Packed};
 use crate::store::whose::Whose;
 use crate::store::{
-    ChangeMark, Changes, DerivedRow, DueTurn, Episodes, Expired, Expiry, Facts, HistoryMatch, Jobs, Kept, Knowledge,
+    Backup, ChangeMark, Changes, DerivedRow, DueTurn, Episodes, Expired, Expiry, Facts, HistoryMatch, Jobs, Kept, Knowledge,
     Ledger, Opened, Outbox, Page, PageRequest, RecallCursor, RecallPage, Recent, Revised, Stats, Store, StoreFuture,
     Takeout, Tenants, Todo, Topics, Trail,
 };
@@ -303,6 +303,10 @@ impl Store for Backend {
                 }
             }
         })
+    }
+
+    fn backup(&self) -> StoreFuture<'_, Backup> {
+        self.copied()
     }
 
     fn ping(&self) -> StoreFuture<'_, ()> {

@@ -6,6 +6,7 @@ use std::path::Path;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
+use super::sums;
 use crate::store::StoreError;
 
 /// Older releases of SQLite can corrupt a WAL under concurrent checkpoints.
@@ -56,6 +57,7 @@ pub(super) fn open_writer(path: &Path) -> Result<Connection, StoreError> {
     #[cfg(debug_assertions)]
     lower_synchronous(&db).map_err(|error| opening(path, &error))?;
     migrate(&db, version).map_err(|error| opening(path, &error))?;
+    sums::keep(&db).map_err(|error| opening(path, &error))?;
     Ok(db)
 }
 
@@ -81,6 +83,7 @@ fn open(path: &Path, access: OpenFlags) -> Result<Connection, StoreError> {
     let flags = access | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_EXRESCODE;
     let db = Connection::open_with_flags(path, flags).map_err(|error| opening(path, &error))?;
     db.set_prepared_statement_cache_capacity(64);
+    sums::teach(&db).map_err(|error| opening(path, &error))?;
     // Plans must not depend on values: SQLite would else prepare a statement anew for each value it peeked at.
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(|error| opening(path, &error))?;
     Ok(db)
@@ -137,6 +140,15 @@ fn migrate(db: &Connection, from: i64) -> rusqlite::Result<()> {
          PRAGMA user_version = {SCHEMA_VERSION};
          COMMIT;"
     ))
+}
+
+/// An empty file of the newest version, in memory: what the schema should be like.
+pub(super) fn newest_schema() -> rusqlite::Result<Connection> {
+    let db = Connection::open_in_memory()?;
+    sums::teach(&db)?;
+    migrate(&db, 0)?;
+    sums::keep(&db)?;
+    Ok(db)
 }
 
 /// Says what an error means while a file is opened.

@@ -12,7 +12,9 @@ mod calls;
 mod changes;
 mod connect;
 mod consolidate;
+mod copy;
 mod episode;
+mod examine;
 mod expire;
 mod fact;
 mod facts;
@@ -26,11 +28,13 @@ mod outbox;
 mod place;
 mod readers;
 mod recall;
+mod restore;
 mod revision;
 mod row;
 mod seal;
 mod session;
 mod sql;
+mod sums;
 mod takeout;
 mod tenants;
 mod told;
@@ -38,9 +42,11 @@ mod topic;
 mod topics;
 mod trace;
 mod turn;
+mod verify;
 mod writer;
 
 pub use inspect::Inspection;
+pub use restore::Restored;
 
 use std::future::ready;
 use std::hash::Hash;
@@ -54,6 +60,7 @@ use self::job::Due;
 use self::lock::Lock;
 use self::readers::Readers;
 use self::writer::{Notes, Writer};
+use super::backup::Backup;
 use super::whose::Whose;
 use super::{ChangeMark, StoreError, StoreFuture};
 use crate::clock::Clock;
@@ -94,6 +101,11 @@ pub(crate) fn bare_connection(path: &Path) -> Result<Connection, StoreError> {
     connect::open_writer(path)
 }
 
+/// Teaches a connection of somebody else's making what it takes to write to a data file: a sum goes with every row.
+pub fn teach(db: &Connection) -> rusqlite::Result<()> {
+    sums::teach(db)
+}
+
 /// Most turns that are looked up on the calling thread.
 const LOOKED_UP_HERE_MAX: usize = 32;
 
@@ -120,6 +132,7 @@ impl Sqlite {
             std::fs::create_dir_all(folder).map_err(cannot)?;
         }
         let lock = Lock::take(path)?;
+        copy::tidy(path);
         let db = connect::open_writer(path)?;
         let changes = Arc::new(ChangeLog::default());
         changes::listen(&db, &changes)?;
@@ -297,6 +310,15 @@ impl Sqlite {
         let data = self.readers.path().to_owned();
         Box::pin(async move {
             let made = tokio::task::spawn_blocking(move || seal::seal(&data, fresh)).await;
+            made.map_err(|error| StoreError::Disk(error.to_string()))?
+        })
+    }
+
+    /// A copy of the file as it is now.
+    fn copied(&self) -> StoreFuture<'_, Backup> {
+        let (data, now) = (self.readers.path().to_owned(), self.clock.now());
+        Box::pin(async move {
+            let made = tokio::task::spawn_blocking(move || copy::copy(&data, now)).await;
             made.map_err(|error| StoreError::Disk(error.to_string()))?
         })
     }

@@ -63,7 +63,9 @@ impl DataFile {
 
     /// A second connection to the same file, past everything that guards it.
     fn raw(&self) -> Connection {
-        Connection::open(&self.path).expect("a connection")
+        let db = Connection::open(&self.path).expect("a connection");
+        super::sums::teach(&db).expect("it sums rows");
+        db
     }
 
     fn open(&self) -> Sqlite {
