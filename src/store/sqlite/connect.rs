@@ -35,7 +35,8 @@ const MIGRATIONS: [&str; 12] = [
 /// The schema version this binary writes.
 pub(super) const SCHEMA_VERSION: i64 = MIGRATIONS.len() as i64;
 
-/// What every connection is set to. `FULL` is what makes an acknowledged turn survive a power loss.
+/// What every connection is set to. `FULL` is what makes an acknowledged turn survive a power loss. Nobody writes to the schema;
+/// but without leave to, SQLite refuses to remove a row whose sum it does not find, and what is damaged must be removable, too.
 const SETTINGS: &str = "
     PRAGMA journal_mode = WAL;
     PRAGMA synchronous = FULL;
@@ -44,6 +45,7 @@ const SETTINGS: &str = "
     PRAGMA foreign_keys = ON;
     PRAGMA busy_timeout = 5000;
     PRAGMA trusted_schema = OFF;
+    PRAGMA writable_schema = ON;
     PRAGMA temp_store = MEMORY;
     PRAGMA cache_size = -8000;";
 

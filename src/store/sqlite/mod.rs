@@ -4,7 +4,8 @@
 //! `readers`, `row` (a turn as a row), then the statements: `session`, `turn`, `expire`, `recall`, `job`, `episode`,
 //! `told` (what of those is recalled), `topic` (which turn belongs to which), `topics` (what is kept of them), `archive` (text in
 //! blocks), `fact` (which turns are to be understood), `facts` (what was said and what follows), `ledger` (what the memory
-//! model costs), `tenants` and `seal` (who may come in), `takeout` (records for a file and from one), `outbox` (webhooks to deliver), `knowledge` (what tenants know). `changes` tells what the
+//! model costs), `tenants` and `seal` (who may come in), `takeout` (records for a file and from one), `outbox` (webhooks to deliver), `knowledge` (what tenants know), `sums` (a sum beside every row),
+//! `examine` and `verify` (whether all is what was written), `copy` and `restore` (backups). `changes` tells what the
 //! writer touched, `inspect` looks at a file from outside.
 
 mod archive;

@@ -2,21 +2,51 @@
 //!
 //! Turns, revisions and blocks carry checksums of their own, which are looked at whenever one is read. All other content, and what
 //! those leave out, is covered by an index for each table whose last part is the sum of the whole row. SQLite keeps such an
-//! index up with every write, whatever statement makes it, and `PRAGMA integrity_check` works each sum out anew. No
-//! statement has to know.
+//! index up with every write, whatever statement makes it, and `PRAGMA integrity_check` works each sum out anew. Readers see
+//! views in place of tables, which leave out what is damaged ([`guard`]). No statement has to know.
 //!
 //! The indexes follow from the tables: a migration that adds a column changes the sums of its table at the next start.
 
+use std::collections::HashSet;
+use std::sync::{LazyLock, Mutex, PoisonError};
+
 use rusqlite::functions::{Context, FunctionFlags};
 use rusqlite::types::ValueRef;
-use rusqlite::{Connection, Result};
-use xxhash_rust::xxh3::Xxh3;
+use rusqlite::{Connection, Error, Result};
+use tracing::error;
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 /// The sum of a row as its index keeps it.
 const SUM: &str = "row_sum";
 
 /// The same, which no index knows: SQLite works it out from the row.
 const SUM_NOW: &str = "row_sum_now";
+
+/// Compares the two.
+const WHOLE: &str = "row_is_whole";
+
+/// Tables whose rows are compared whenever they are read: what people are shown or let in by.
+const GUARDED: [&str; 16] = [
+    "api_key",
+    "document",
+    "episode",
+    "fact",
+    "fact_event",
+    "fact_statement",
+    "fact_undo",
+    "fact_undone",
+    "memory_answer",
+    "original",
+    "outbox",
+    "passage",
+    "recall_trace",
+    "session",
+    "tenant",
+    "topic",
+];
+
+/// Damaged rows that are told one by one.
+const TOLD_MAX: usize = 1_000;
 
 /// What the names of the indexes begin with.
 const NAME: &str = "sum_of_";
@@ -28,7 +58,8 @@ const LISTS: &str = "%\\_todo";
 pub(super) fn teach(db: &Connection) -> Result<()> {
     let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_INNOCUOUS | FunctionFlags::SQLITE_DETERMINISTIC;
     db.create_scalar_function(SUM, -1, flags, |context| Ok(sum(context)))?;
-    db.create_scalar_function(SUM_NOW, -1, flags, |context| Ok(sum(context)))
+    db.create_scalar_function(SUM_NOW, -1, flags, |context| Ok(sum(context)))?;
+    db.create_scalar_function(WHOLE, 4, flags, whole)
 }
 
 /// Kinds and lengths go in too, so that nothing can move from one column to the next.
@@ -80,18 +111,62 @@ impl Summed {
         format!("CREATE INDEX {} ON {} ({}, {})", self.index(), self.table, self.names.join(", "), self.sum(SUM))
     }
 
-    /// A condition that holds while a row of this table, in a statement that calls it by its name, is what was written.
-    pub(super) fn intact(&self) -> String {
-        let same: Vec<String> = self.names.iter().map(|name| format!("kept.{name} = {}.{name}", self.table)).collect();
-        let beside = |prefix: &str| -> Vec<String> { self.columns.iter().map(|c| format!("{prefix}.{c}")).collect() };
+    /// What readers see in place of the table: its rows that are what was written. A row that was damaged and written again since
+    /// has two sums, and is not.
+    fn view(&self) -> String {
+        let Self { table, names, columns } = self;
+        let same: Vec<String> = names.iter().map(|name| format!("kept.{name} = {table}.{name}")).collect();
+        let of = |prefix: &str| columns.iter().map(|c| format!("{prefix}.{c}")).collect::<Vec<_>>().join(", ");
         format!(
-            "EXISTS (SELECT 1 FROM {table} AS kept INDEXED BY {index} WHERE {same} AND {SUM}({kept}) = {SUM_NOW}({now}))",
-            table = self.table,
+            "CREATE TEMP VIEW {table} AS SELECT * FROM main.{table} AS {table} WHERE {WHOLE}('{table}', {table}.{name},
+                (SELECT iif(count(*) = 1, max({SUM}({kept})), NULL) FROM main.{table} AS kept INDEXED BY {index} WHERE {same}),
+                {SUM_NOW}({now}));",
+            name = names[0],
             index = self.index(),
             same = same.join(" AND "),
-            kept = beside("kept").join(", "),
-            now = beside(&self.table).join(", "),
+            kept = of("kept"),
+            now = of(table),
         )
+    }
+}
+
+/// Has a reading connection see nothing but rows that are what was written. Turns, their revisions and blocks are looked at by
+/// whoever decodes them; what recall derived is no text.
+pub(super) fn guard(db: &Connection) -> Result<()> {
+    let views: String = summed(db)?.iter().filter(|table| GUARDED.contains(&&*table.table)).map(Summed::view).collect();
+    db.execute_batch(&format!("PRAGMA query_only = OFF; {views} PRAGMA query_only = ON;"))
+}
+
+/// Whether a row is what was written. Who reads damage tells the log, once for each row.
+fn whole(context: &Context<'_>) -> Result<bool> {
+    let (kept, now) = (context.get_raw(2).as_i64().ok(), context.get_raw(3).as_i64().ok());
+    if kept.is_some() && kept == now {
+        return Ok(true);
+    }
+    let table = context.get_raw(0).as_str().unwrap_or_default().to_owned();
+    let row = match context.get_raw(1) {
+        ValueRef::Integer(key) => key.to_string(),
+        ValueRef::Text(name) => String::from_utf8_lossy(name).into_owned(),
+        _ => "with no name".to_owned(),
+    };
+    let told = format!("row {row} of table `{table}` is damaged; `recalld verify` says more");
+    if TOLD.lock().unwrap_or_else(PoisonError::into_inner).add(&table, &row) {
+        error!("{told}");
+    }
+    // A conversation that is left out would be begun anew, so whoever looks for it is told.
+    if table == "session" { Err(Error::UserFunctionError(told.into())) } else { Ok(false) }
+}
+
+/// Damage that the log was told of.
+static TOLD: LazyLock<Mutex<Told>> = LazyLock::new(Mutex::default);
+
+#[derive(Default)]
+struct Told(HashSet<u64>);
+
+impl Told {
+    /// Whether it is new, and there is room to remember it.
+    fn add(&mut self, table: &str, row: &str) -> bool {
+        self.0.len() < TOLD_MAX && self.0.insert(xxh3_64(format!("{table} {row}").as_bytes()))
     }
 }
 
