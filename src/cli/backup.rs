@@ -99,7 +99,9 @@ fn tell(common: &Common, file: &Path, manifest: &Manifest) -> anyhow::Result<()>
     let size = bytes(manifest.bytes);
     output::say(format!("{}: {} turns in {size}, as of {}", file.display(), turns, manifest.taken_at))?;
     if keys > 0 {
-        output::note("note: the secret of the keys is not in it; keep the file ending in .secret beside the data file, too");
+        output::note(
+            "note: the secret of the keys is not in it; keep the file ending in .secret beside the data file, too",
+        );
     }
     Ok(())
 }

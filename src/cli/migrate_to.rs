@@ -58,7 +58,8 @@ fn tell(common: &Common, place: &str, moved: &crate::store::MovedIn) -> anyhow::
     use super::output;
 
     if common.json {
-        let rows: serde_json::Map<_, _> = moved.rows.iter().map(|(table, rows)| (table.clone(), (*rows).into())).collect();
+        let rows: serde_json::Map<_, _> =
+            moved.rows.iter().map(|(table, rows)| (table.clone(), (*rows).into())).collect();
         return output::json(&serde_json::json!({"database": place, "rows": rows, "secret": moved.secret}));
     }
     let all: u64 = moved.rows.iter().map(|(_, rows)| rows).sum();
@@ -66,7 +67,9 @@ fn tell(common: &Common, place: &str, moved: &crate::store::MovedIn) -> anyhow::
     output::say(format!("{place}: {all} rows moved, {} turns among them; counts and digests agree", of("turn")))?;
     output::note("note: set `database_url` to serve it; the data file is as it was, remove it when you are sure");
     if !moved.secret && of("api_key") > 0 {
-        output::note("warning: the secret of the keys was not beside the data file; make new keys with `recalld keys create`");
+        output::note(
+            "warning: the secret of the keys was not beside the data file; make new keys with `recalld keys create`",
+        );
     }
     Ok(())
 }

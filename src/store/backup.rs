@@ -65,7 +65,9 @@ pub enum BackupError {
         reason: String,
     },
     /// It was made by a newer version.
-    #[error("`{path}` was made by recalld {recalld} with schema version {found}, this binary knows {known}; use a newer recalld")]
+    #[error(
+        "`{path}` was made by recalld {recalld} with schema version {found}, this binary knows {known}; use a newer recalld"
+    )]
     Newer {
         /// Which file.
         path: PathBuf,
@@ -177,7 +179,9 @@ pub fn check(path: &Path) -> Result<Manifest, BackupError> {
     let (_, sha256) = digested.map_err(|error| BackupError::file("read", path, error))?;
     match sha256 == manifest.sha256 {
         true => Ok(manifest),
-        false => Err(BackupError::Damaged { path: path.into(), reason: "its content does not match its checksum".into() }),
+        false => {
+            Err(BackupError::Damaged { path: path.into(), reason: "its content does not match its checksum".into() })
+        }
     }
 }
 

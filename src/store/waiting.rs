@@ -14,9 +14,9 @@ use tracing::{info, warn};
 use self::turn::WaitingTurn;
 use super::check;
 use super::{
-    Archive, Backup, ChangeMark, Changes, DerivedRow, DueTurn, Episodes, Expired, Expiry, Facts, HistoryMatch, Jobs, Kept,
-    Knowledge, Ledger, Opened, Outbox, Page, PageRequest, RecallCursor, RecallPage, Recent, Revised, Stats, Store,
-    StoreError, StoreFuture, Takeout, Tenants, Todo, Topics, Trail,
+    Archive, Backup, ChangeMark, Changes, DerivedRow, DueTurn, Episodes, Expired, Expiry, Facts, HistoryMatch, Jobs,
+    Kept, Knowledge, Ledger, Opened, Outbox, Page, PageRequest, RecallCursor, RecallPage, Recent, Revised, Stats,
+    Store, StoreError, StoreFuture, Takeout, Tenants, Todo, Topics, Trail,
 };
 use crate::clock::Clock;
 use crate::id::{SessionId, TurnId};

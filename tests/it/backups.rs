@@ -114,7 +114,8 @@ fn half_a_backup_is_refused() {
     assert!(code == 1 && complaint.contains("does not match its checksum"), "{complaint}");
     assert_eq!(run(folder.path(), &["verify", "half"]).0, 1);
     assert_eq!(std::fs::read(folder.path().join("r.db")).expect("read"), before, "nothing was replaced");
-    let left: Vec<_> = std::fs::read_dir(folder.path()).expect("a folder").flatten().map(|entry| entry.file_name()).collect();
+    let left: Vec<_> =
+        std::fs::read_dir(folder.path()).expect("a folder").flatten().map(|entry| entry.file_name()).collect();
     assert!(!left.iter().any(|name| name.to_string_lossy().contains("restor")), "nothing is left behind: {left:?}");
 }
 

@@ -154,7 +154,11 @@ async fn a_flipped_bit_is_found_and_never_shown() {
         let now = shown(&house, &document).await;
         wrong.extend(now.difference(&before).map(|text| format!("byte {at}, bit {bit}: {text}")));
     }
-    println!("{changed} flips changed what is kept, {} were missed, {} texts shown wrongly; {harmless} changed nothing", missed.len(), wrong.len());
+    println!(
+        "{changed} flips changed what is kept, {} were missed, {} texts shown wrongly; {harmless} changed nothing",
+        missed.len(),
+        wrong.len()
+    );
     assert_eq!(missed, Vec::<(usize, usize)>::new(), "flips that `verify` did not find (byte, bit) of {}", whole.len());
     assert_eq!(wrong, Vec::<String>::new(), "texts that were never said");
 }

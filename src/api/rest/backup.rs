@@ -35,8 +35,10 @@ pub(in crate::api) async fn make(State(app): State<App>, visitor: Visitor) -> Re
     let file = copy.file;
     tokio::task::spawn_blocking(move || send(file, &pieces));
     let body = Body::from_stream(stream::unfold(taken, |mut taken| async { Some((taken.recv().await?, taken)) }));
-    let headers =
-        [(header::CONTENT_TYPE, "application/octet-stream".to_owned()), (header::CONTENT_LENGTH, copy.bytes.to_string())];
+    let headers = [
+        (header::CONTENT_TYPE, "application/octet-stream".to_owned()),
+        (header::CONTENT_LENGTH, copy.bytes.to_string()),
+    ];
     Ok((headers, body).into_response())
 }
 

@@ -193,12 +193,15 @@ impl Postgres {
             let found = schema::version(&db, &settings.schema)?;
             if found != schema::SCHEMA_VERSION {
                 let known = schema::SCHEMA_VERSION;
-                return Err(StoreError::Refused(format!("its schema has version {found}, this binary looks at {known}")));
+                return Err(StoreError::Refused(format!(
+                    "its schema has version {found}, this binary looks at {known}"
+                )));
             }
             let mut found = Findings::default();
             let tenants: Vec<String> = {
-                let mut statement =
-                    db.prepare_cached("SELECT name FROM known_tenant ORDER BY name").map_err(|error| meaning(&error))?;
+                let mut statement = db
+                    .prepare_cached("SELECT name FROM known_tenant ORDER BY name")
+                    .map_err(|error| meaning(&error))?;
                 let rows = statement.query_map([], |row| row.get(0)).map_err(|error| meaning(&error))?;
                 rows.collect::<sql::Result<_>>().map_err(|error| meaning(&error))?
             };

@@ -72,9 +72,9 @@ fn home(table: &str) -> Option<&'static str> {
     match table {
         "turn" | "block" | "job" => Some("(SELECT s.tenant FROM session AS s WHERE s.key = it.session)"),
         "place" | "revision" | "recall_row" | "recall_vector" | "recall_trace" | "recall_row_todo"
-        | "recall_vector_todo" | "topic_todo" | "fact_todo" | "topic_turn" | "fact_refused" => Some(
-            "(SELECT s.tenant FROM turn AS t JOIN session AS s ON s.key = t.session WHERE t.key = it.turn)",
-        ),
+        | "recall_vector_todo" | "topic_todo" | "fact_todo" | "topic_turn" | "fact_refused" => {
+            Some("(SELECT s.tenant FROM turn AS t JOIN session AS s ON s.key = t.session WHERE t.key = it.turn)")
+        }
         "topic_sketch" => Some("(SELECT t.tenant FROM topic AS t WHERE t.key = it.topic)"),
         "fact_event" => Some("(SELECT f.tenant FROM fact AS f WHERE f.key = it.fact)"),
         "fact_undone" => Some("(SELECT u.tenant FROM fact_undo AS u WHERE u.key = it.undo)"),
@@ -120,7 +120,8 @@ fn move_all(
         let sent = send(file, db, &plan, told)?;
         let arrived = arrived(db, &plan)?;
         if sent != arrived {
-            let told = format!("{} rows of `{table}` were sent and {} arrived, or not as they were", sent.rows, arrived.rows);
+            let told =
+                format!("{} rows of `{table}` were sent and {} arrived, or not as they were", sent.rows, arrived.rows);
             return Err(StoreError::Refused(format!("{told}; nothing was moved")));
         }
         moved.rows.push((table.clone(), sent.rows));
@@ -156,7 +157,8 @@ fn check_empty(db: &Connection, tables: &[String]) -> Result<(), StoreError> {
         db.batch(&sql).map_err(|error| meaning(&error))?;
         let sql = format!("SELECT EXISTS (SELECT 1 FROM {table})");
         if db.query_row(&sql, [], |row| row.get(0)).map_err(|error| meaning(&error))? {
-            let told = format!("the database is not empty: table `{table}` has rows; name an empty one, or another schema");
+            let told =
+                format!("the database is not empty: table `{table}` has rows; name an empty one, or another schema");
             return Err(StoreError::Refused(told));
         }
     }
@@ -198,11 +200,14 @@ struct Plan {
 impl Plan {
     fn of(file: &rusqlite::Connection, db: &Connection, schema: &str, table: &str) -> Result<Self, StoreError> {
         let mut statement = file.prepare("SELECT name FROM pragma_table_info(?1)").map_err(|error| unread(&error))?;
-        let held: Vec<String> =
-            statement.query_map([table], |row| row.get(0)).and_then(Iterator::collect).map_err(|error| unread(&error))?;
+        let held: Vec<String> = statement
+            .query_map([table], |row| row.get(0))
+            .and_then(Iterator::collect)
+            .map_err(|error| unread(&error))?;
         let wanted = db.columns(&format!("{schema}.{table}")).map_err(|error| meaning(&error))?;
         if let Some(missing) = held.iter().find(|name| !wanted.iter().any(|(wanted, _)| wanted == *name)) {
-            let told = format!("the database has no column `{missing}` in `{table}`; run `recalld migrate` of this version");
+            let told =
+                format!("the database has no column `{missing}` in `{table}`; run `recalld migrate` of this version");
             return Err(StoreError::Refused(told));
         }
         let (mut columns, mut types, mut asked) = (Vec::new(), Vec::new(), Vec::new());
@@ -354,7 +359,8 @@ fn finish(
         let sql = format!("INSERT INTO known_tenant SELECT DISTINCT tenant FROM {table} ON CONFLICT DO NOTHING");
         db.batch(&sql).map_err(|error| meaning(&error))?;
     }
-    db.batch("INSERT INTO known_tenant SELECT name FROM tenant ON CONFLICT DO NOTHING").map_err(|error| meaning(&error))?;
+    db.batch("INSERT INTO known_tenant SELECT name FROM tenant ON CONFLICT DO NOTHING")
+        .map_err(|error| meaning(&error))?;
     let version: i64 =
         file.query_row("SELECT version FROM access", [], |row| row.get(0)).map_err(|error| unread(&error))?;
     let secret = Sqlite::secret_of(data);

@@ -204,7 +204,10 @@ async fn a_data_file_moves_into_a_database() {
     let settings = another_schema(&url);
     let moved = Postgres::move_in(settings.clone(), path.clone(), |_, _| {}).await.expect("moved");
     let rows = |table: &str| moved.rows.iter().find(|(name, _)| name == table).expect(table).1;
-    assert!(rows("turn") >= 30 && rows("session") > 1 && rows("block") > 0 && rows("place") == rows("turn"), "{moved:?}");
+    assert!(
+        rows("turn") >= 30 && rows("session") > 1 && rows("block") > 0 && rows("place") == rows("turn"),
+        "{moved:?}"
+    );
     let found = Postgres::verify(settings.clone()).await.expect("looked");
     assert_eq!((found.problems, moved.secret), (Vec::<String>::new(), false));
 

@@ -15,9 +15,9 @@ use crate::session::{
 use crate::store::archive::{Archive, ArchiveSize, Moved, Packed};
 use crate::store::whose::Whose;
 use crate::store::{
-    Backup, ChangeMark, Changes, DerivedRow, DueTurn, Episodes, Expired, Expiry, Facts, HistoryMatch, Jobs, Kept, Knowledge,
-    Ledger, Opened, Outbox, Page, PageRequest, RecallCursor, RecallPage, Recent, Revised, Stats, Store, StoreFuture,
-    Takeout, Tenants, Todo, Topics, Trail,
+    Backup, ChangeMark, Changes, DerivedRow, DueTurn, Episodes, Expired, Expiry, Facts, HistoryMatch, Jobs, Kept,
+    Knowledge, Ledger, Opened, Outbox, Page, PageRequest, RecallCursor, RecallPage, Recent, Revised, Stats, Store,
+    StoreFuture, Takeout, Tenants, Todo, Topics, Trail,
 };
 
 /// Sessions of visitors that are removed in one transaction.

@@ -10,8 +10,8 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::connect::{SCHEMA_VERSION, meaning, open_reader};
 use super::{Sqlite, seal};
-use crate::store::backup::{self, Backup, Manifest};
 use crate::store::StoreError;
+use crate::store::backup::{self, Backup, Manifest};
 
 /// Pages that are copied at once.
 const PAGES: i32 = 2_048;

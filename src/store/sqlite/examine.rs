@@ -19,10 +19,19 @@ const PAGE: i64 = 500;
 
 /// Rows that belong to others which are not there, or do not say what those do: a sentence about each, and how they are counted.
 const STRAYS: [(&str, &str); 16] = [
-    ("turns of a conversation that is gone", "FROM turn WHERE NOT EXISTS (SELECT 1 FROM session WHERE session.key = turn.session)"),
-    ("turns without a place in their conversation", "FROM turn WHERE NOT EXISTS (SELECT 1 FROM place WHERE place.turn = turn.key)"),
+    (
+        "turns of a conversation that is gone",
+        "FROM turn WHERE NOT EXISTS (SELECT 1 FROM session WHERE session.key = turn.session)",
+    ),
+    (
+        "turns without a place in their conversation",
+        "FROM turn WHERE NOT EXISTS (SELECT 1 FROM place WHERE place.turn = turn.key)",
+    ),
     ("places of turns that are gone", "FROM place WHERE NOT EXISTS (SELECT 1 FROM turn WHERE turn.key = place.turn)"),
-    ("revisions of turns that are gone", "FROM revision WHERE NOT EXISTS (SELECT 1 FROM turn WHERE turn.key = revision.turn)"),
+    (
+        "revisions of turns that are gone",
+        "FROM revision WHERE NOT EXISTS (SELECT 1 FROM turn WHERE turn.key = revision.turn)",
+    ),
     (
         "blocks that do not have the turns they should",
         "FROM block WHERE block.turns <> (SELECT count(*) FROM turn WHERE turn.session = block.session AND turn.block = block.key)",
@@ -35,30 +44,54 @@ const STRAYS: [(&str, &str); 16] = [
         "conversations whose next number is taken",
         "FROM session WHERE EXISTS (SELECT 1 FROM turn WHERE turn.session = session.key AND turn.number >= session.next_number)",
     ),
-    ("rows for recall of turns that are gone", "FROM recall_row WHERE NOT EXISTS (SELECT 1 FROM turn WHERE turn.key = recall_row.turn)"),
+    (
+        "rows for recall of turns that are gone",
+        "FROM recall_row WHERE NOT EXISTS (SELECT 1 FROM turn WHERE turn.key = recall_row.turn)",
+    ),
     (
         "rows for recall that are another turn's",
         "FROM recall_row JOIN turn ON turn.key = recall_row.turn WHERE turn.id <> recall_row.id",
     ),
-    ("vectors of turns that are gone", "FROM recall_vector WHERE NOT EXISTS (SELECT 1 FROM turn WHERE turn.key = recall_vector.turn)"),
-    ("turns in topics that are gone", "FROM topic_turn WHERE NOT EXISTS (SELECT 1 FROM topic WHERE topic.key = topic_turn.topic)"),
-    ("turns in topics that are gone themselves", "FROM topic_turn WHERE NOT EXISTS (SELECT 1 FROM turn WHERE turn.key = topic_turn.turn)"),
-    ("events of facts that are gone", "FROM fact_event WHERE NOT EXISTS (SELECT 1 FROM fact WHERE fact.key = fact_event.fact)"),
+    (
+        "vectors of turns that are gone",
+        "FROM recall_vector WHERE NOT EXISTS (SELECT 1 FROM turn WHERE turn.key = recall_vector.turn)",
+    ),
+    (
+        "turns in topics that are gone",
+        "FROM topic_turn WHERE NOT EXISTS (SELECT 1 FROM topic WHERE topic.key = topic_turn.topic)",
+    ),
+    (
+        "turns in topics that are gone themselves",
+        "FROM topic_turn WHERE NOT EXISTS (SELECT 1 FROM turn WHERE turn.key = topic_turn.turn)",
+    ),
+    (
+        "events of facts that are gone",
+        "FROM fact_event WHERE NOT EXISTS (SELECT 1 FROM fact WHERE fact.key = fact_event.fact)",
+    ),
     (
         "statements for facts that are gone",
         "FROM fact_statement WHERE fact_statement.fact IS NOT NULL
          AND NOT EXISTS (SELECT 1 FROM fact WHERE fact.key = fact_statement.fact)",
     ),
-    ("passages of documents that are gone", "FROM passage WHERE NOT EXISTS (SELECT 1 FROM document WHERE document.key = passage.document)"),
-    ("documents without their file", "FROM document WHERE NOT EXISTS (SELECT 1 FROM original WHERE original.document = document.key)"),
+    (
+        "passages of documents that are gone",
+        "FROM passage WHERE NOT EXISTS (SELECT 1 FROM document WHERE document.key = passage.document)",
+    ),
+    (
+        "documents without their file",
+        "FROM document WHERE NOT EXISTS (SELECT 1 FROM original WHERE original.document = document.key)",
+    ),
 ];
 
 /// Lists of what there is to do, each of turns.
 const LISTS: [&str; 4] = ["recall_row_todo", "recall_vector_todo", "topic_todo", "fact_todo"];
 
+/// A look at one kind of thing.
+type Look = fn(&Connection, &mut Findings) -> Result<(), StoreError>;
+
 /// Looks through everything in sight.
 pub(super) fn examine(db: &Connection, found: &mut Findings) {
-    let looks: [(&str, fn(&Connection, &mut Findings) -> Result<(), StoreError>); 5] = [
+    let looks: [(&str, Look); 5] = [
         ("turns", turns),
         ("revisions", revisions),
         ("blocks", blocks),
@@ -115,13 +148,12 @@ struct Opened {
 }
 
 fn is_whole(db: &Connection, mut row: TurnRow, session: SessionId, opened: &mut Opened) -> Result<(), String> {
-    let (number, superseded) = (row.number, row.superseded);
+    let number = row.number;
     let damaged = |what: &str| format!("turn {number} of conversation `{session}` is damaged: {what}");
     if let Some(key) = row.block.take() {
         let archived = opened.turn(db, key, number).map_err(|what| damaged(&what))?;
         (row.question, row.answer, row.extra) = (archived.question, archived.answer, archived.extra);
     }
-    debug_assert!(superseded == row.superseded);
     // Decoding finds what a checksum cannot: that what was written is no turn.
     row.turn(db, session).map(drop).map_err(|error| error.to_string())
 }

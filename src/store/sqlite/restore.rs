@@ -113,7 +113,8 @@ fn set_aside(data: &Path, old: &Path) -> Result<(), BackupError> {
     for end in ["-wal", "-shm"] {
         let log = beside(data, end);
         if log.exists() {
-            let kept = if settled.is_ok() { std::fs::remove_file(&log) } else { std::fs::rename(&log, beside(old, end)) };
+            let kept =
+                if settled.is_ok() { std::fs::remove_file(&log) } else { std::fs::rename(&log, beside(old, end)) };
             kept.map_err(cannot)?;
         }
     }

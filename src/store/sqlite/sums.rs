@@ -194,7 +194,8 @@ pub(super) fn keep(db: &Connection) -> Result<()> {
     let wanted: Vec<Summed> = summed(db)?;
     let sql = "SELECT name, sql FROM sqlite_schema WHERE type = 'index' AND name LIKE 'sum\\_of\\_%' ESCAPE '\\'";
     let mut statement = db.prepare(sql)?;
-    let held = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<Result<Vec<(String, String)>>>()?;
+    let held =
+        statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<Result<Vec<(String, String)>>>()?;
     drop(statement);
     let mut steps = String::new();
     for (name, sql) in &held {
