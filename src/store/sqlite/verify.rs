@@ -44,7 +44,7 @@ impl Sqlite {
     }
 
     /// How many rows each table of a data file has.
-    pub(in crate::store) fn count_rows(db: &Connection) -> rusqlite::Result<Vec<(String, u64)>> {
+    pub(super) fn count_rows(db: &Connection) -> rusqlite::Result<Vec<(String, u64)>> {
         let tables = sums::summed(db)?.into_iter().map(|table| table.table);
         tables
             .map(|table| {

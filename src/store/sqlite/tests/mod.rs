@@ -6,6 +6,7 @@ mod constraints;
 mod file;
 mod plan;
 mod recall;
+mod sums;
 mod writer;
 
 use std::path::{Path, PathBuf};
