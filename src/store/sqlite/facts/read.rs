@@ -110,10 +110,12 @@ fn answers_before(
     Ok(answers)
 }
 
-/// What holds, the most important first.
-pub(in super::super) const HELD: &str =
-    "WHERE tenant = ?1 AND user = ?2 AND status = 'active' AND (until_at IS NULL OR until_at > ?3)
-     ORDER BY importance DESC, category, path";
+/// The most important first.
+const FIRST_WHAT_MATTERS: &str = "ORDER BY importance DESC, category, path";
+
+/// Which facts hold.
+pub(in super::super) const HOLDS: &str =
+    "tenant = ?1 AND user = ?2 AND status = 'active' AND (until_at IS NULL OR until_at > ?3)";
 
 /// Whether anything held once and does not any more, or was erased.
 pub(in super::super) const SOME_OUTDATED: &str = "SELECT EXISTS (
@@ -123,7 +125,10 @@ pub(in super::super) const SOME_OUTDATED: &str = "SELECT EXISTS (
 
 pub(super) fn known(db: &Connection, scope: &Scope, now: Timestamp) -> Result<Known, StoreError> {
     let who = params![scope.tenant().as_str(), scope.user().as_str(), now.as_microsecond()];
-    let sql = format!("SELECT {FACT} FROM fact INDEXED BY fact_active {HELD}");
+    // The index names the rows, which are then read like any other: a damaged one is left out.
+    let sql = format!(
+        "SELECT {FACT} FROM fact WHERE key IN (SELECT key FROM main.fact INDEXED BY fact_active WHERE {HOLDS}) {FIRST_WHAT_MATTERS}"
+    );
     let facts = all(db, &sql, who, |row| Ok(read_fact(row)?.fact))?;
     let some_outdated = all(db, SOME_OUTDATED, who, |row| row.get(0))?.contains(&true);
     Ok(Known { facts, some_outdated })

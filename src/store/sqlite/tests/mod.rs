@@ -6,6 +6,7 @@ mod constraints;
 mod file;
 mod plan;
 mod recall;
+mod sums;
 mod writer;
 
 use std::path::{Path, PathBuf};
@@ -63,7 +64,9 @@ impl DataFile {
 
     /// A second connection to the same file, past everything that guards it.
     fn raw(&self) -> Connection {
-        Connection::open(&self.path).expect("a connection")
+        let db = Connection::open(&self.path).expect("a connection");
+        super::sums::teach(&db).expect("it sums rows");
+        db
     }
 
     fn open(&self) -> Sqlite {
