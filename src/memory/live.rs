@@ -11,7 +11,7 @@ pub use tally::{ChannelTally, Tallies};
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::Memory;
+use super::{Memory, Parts};
 use crate::clock::{Clock, Reading};
 use crate::live::{LiveKey, LiveSettings, leaves};
 use crate::message::Message;
@@ -41,10 +41,10 @@ pub struct LiveDesk {
 }
 
 impl LiveDesk {
-    pub(super) fn new(clock: Arc<dyn Clock>, bytes_max: usize) -> Self {
+    pub(super) fn new(parts: &Parts, bytes_max: usize) -> Self {
         Self {
-            store: Arc::new(InMemory::new(bytes_max)),
-            clock,
+            store: parts.live.clone().unwrap_or_else(|| Arc::new(InMemory::new(bytes_max))),
+            clock: Arc::clone(&parts.clock),
             untold: Mutex::default(),
             telling: Mutex::default(),
             tallies: Mutex::default(),
