@@ -16,7 +16,7 @@ pub use reader::{KnowledgeSettings, ReadError, Reader};
 
 pub use clarifications::{ClarificationDesk, ClarificationSettings, HeldClarification};
 pub(crate) use live::words;
-pub use live::{ChannelTally, LIVE_BYTES_MAX, LiveDesk, Tallies};
+pub use live::{ChannelTally, LIVE_BYTES_MAX, LiveDesk};
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError, Weak};

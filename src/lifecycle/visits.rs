@@ -24,6 +24,7 @@ impl Memory {
                 self.live.keep_untold(end);
             }
         }
+        self.live.hand_over_counts().await?;
         let mut ended = 0;
         for _ in 0..ROUNDS_MAX {
             let over = self.live.store.sweep(SWEPT_MAX, self.live.now()).await?;
@@ -72,6 +73,9 @@ impl Memory {
     pub(crate) async fn end_all_live(&self) {
         if let Ok(over) = self.live.store.drain(self.live.now()).await {
             self.see_off(over).await;
+        }
+        if let Err(error) = self.live.hand_over_counts().await {
+            warn!(error = %error, "The last counts of live sessions are lost: {error}");
         }
     }
 

@@ -78,6 +78,47 @@ pub trait Live: Send + Sync + 'static {
 
     /// How many sessions there are, and what they take: of a tenant, or of all.
     fn count(&self, tenant: Option<&Tenant>) -> LiveFuture<'_, LiveCount>;
+
+    /// Whether nobody else is telling this session in brief at the moment; then whoever asks is, until
+    /// [`Live::end_telling`] or for a while.
+    fn begin_telling(&self, _key: &LiveKey) -> LiveFuture<'_, bool> {
+        Box::pin(std::future::ready(Ok(true)))
+    }
+
+    /// Whoever told a session in brief is done.
+    fn end_telling(&self, _key: &LiveKey) -> LiveFuture<'_, ()> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// Whether several instances count together here; else each counts for itself.
+    fn counts_together(&self) -> bool {
+        false
+    }
+
+    /// Adds to what all instances have counted.
+    fn add_counts(&self, _counts: Vec<Counted>) -> LiveFuture<'_, ()> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// What all instances have counted of a tenant.
+    fn counts(&self, _tenant: &Tenant) -> LiveFuture<'_, Vec<Counted>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+}
+
+/// Something that was counted of a tenant's sessions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Counted {
+    /// Whose.
+    pub tenant: Tenant,
+    /// By which way they came.
+    pub channel: String,
+    /// What.
+    pub what: String,
+    /// How many more, or how many at most.
+    pub n: u64,
+    /// Whether the largest counts, instead of the sum.
+    pub largest: bool,
 }
 
 /// What a tenant's sessions may take.

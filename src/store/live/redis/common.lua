@@ -8,6 +8,8 @@
 --   due                ids by the time at which they are over
 --   e:<id>:<v>         a session that was taken out, until somebody has told of its end
 --   ended              those by the time from which somebody may tell
+--   b:<id>             somebody is telling a session in brief
+--   a:<tenant>         what instances counted of a tenant's sessions
 --   era                a name that is lost with everything else
 local p = KEYS[1]
 local AGE_MAX = 7 * 24 * 3600 * 1000000
@@ -47,7 +49,7 @@ local function uncount(id)
   local tenant, name = split(id)
   redis.call('HDEL', p .. 'w', id)
   redis.call('ZREM', p .. 't:' .. tenant, name)
-  redis.call('HINCRBY', p .. 'bytes', '', whole(0 - bytes))
+  if redis.call('HINCRBY', p .. 'bytes', '', whole(0 - bytes)) == 0 then redis.call('HDEL', p .. 'bytes', '') end
   if redis.call('ZCARD', p .. 't:' .. tenant) == 0 then
     redis.call('HDEL', p .. 'bytes', tenant)
   else

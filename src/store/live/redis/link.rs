@@ -78,7 +78,7 @@ impl Link {
 
     /// Microseconds by which the clock there is ahead of the steady one here; connects if need be.
     pub(super) async fn ahead(&self) -> Result<i64, LiveError> {
-        let line = self.line().await?;
+        let line = self.line().await.map_err(|failure| self.unreachable(&failure))?;
         Ok(self.ahead.unwrap_or(line.ahead))
     }
 
@@ -91,13 +91,16 @@ impl Link {
     }
 
     async fn try_run<T: FromRedisValue>(&self, script: &Script, args: &[&[u8]]) -> Result<T, Failure> {
-        let mut line = self.line().await.map_err(|error| Failure::Away(error.to_string()))?;
+        let mut line = self.line().await?;
         let mut invocation = script.key(&self.prefix);
         args.iter().for_each(|arg| {
             invocation.arg(*arg);
         });
         let failure = match timeout(PATIENCE, invocation.invoke_async(&mut line.connection)).await {
-            Ok(Ok(answer)) => return Ok(answer),
+            Ok(Ok(answer)) => {
+                self.answered();
+                return Ok(answer);
+            }
             Ok(Err(error)) if !is_broken(&error) => return Err(Failure::Refused(error.to_string())),
             Ok(Err(error)) if error.is_timeout() => Failure::Silent,
             Ok(Err(error)) => Failure::Broken(error.to_string()),
@@ -111,6 +114,13 @@ impl Link {
         Err(failure)
     }
 
+    /// Says once that Redis is back.
+    fn answered(&self) {
+        if std::mem::take(&mut self.state().is_away) {
+            info!("Redis at {} answers again", self.place);
+        }
+    }
+
     /// Says once that Redis is away, and what that means.
     fn unreachable(&self, failure: &Failure) -> LiveError {
         self.meters.live_store_failures.one();
@@ -121,7 +131,7 @@ impl Link {
         LiveError::Unreachable(failure)
     }
 
-    async fn line(&self) -> Result<Line, LiveError> {
+    async fn line(&self) -> Result<Line, Failure> {
         if let Some(line) = self.ready()? {
             return Ok(line);
         }
@@ -129,22 +139,21 @@ impl Link {
         if let Some(line) = self.ready()? {
             return Ok(line);
         }
-        let connected = timeout(PATIENCE, self.connect()).await;
-        let why = match connected {
+        let failure = match timeout(PATIENCE, self.connect()).await {
             Ok(Ok(line)) => return Ok(line),
-            Ok(Err(error)) => error.to_string(),
-            Err(_) => Failure::Silent.to_string(),
+            Ok(Err(error)) => Failure::Away(error.to_string()),
+            Err(_) => Failure::Silent,
         };
         self.state().rests_until = Some(Instant::now() + REST);
-        Err(LiveError::Unreachable(why))
+        Err(failure)
     }
 
-    fn ready(&self) -> Result<Option<Line>, LiveError> {
+    fn ready(&self) -> Result<Option<Line>, Failure> {
         let state = self.state();
         match &state.line {
             Some(line) => Ok(Some(line.clone())),
             None if state.rests_until.is_some_and(|until| Instant::now() < until) => {
-                Err(LiveError::Unreachable("it did not answer a moment ago".to_owned()))
+                Err(Failure::Away("it did not answer a moment ago".to_owned()))
             }
             None => Ok(None),
         }
@@ -162,9 +171,6 @@ impl Link {
         let line = Line { connection, ahead: seconds * 1_000_000 + micros - steady };
         self.state().line = Some(line.clone());
         self.note_era(era, Some(sessions));
-        if std::mem::take(&mut self.state().is_away) {
-            info!("Redis at {} answers again, with {sessions} live sessions", self.place);
-        }
         Ok(line)
     }
 

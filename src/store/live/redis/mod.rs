@@ -5,11 +5,12 @@
 //! instances never see half of one.
 //!
 //! Reading order: [`Redis`] here, the scripts, `link` (the way there, and what happens when it is cut), `known` (what need not be
-//! fetched again), `pack` (a session as bytes).
+//! fetched again), `pack` (a session as bytes), `counts` (what instances count together).
 //!
-//! **Invariant:** whoever is handed a session that ended has a minute to tell of it. Who says that it was told is the last one;
+//! **Invariant:** whoever is handed a session that ended has half a minute to tell of it. Who says that it was told is the last one;
 //! when nobody does, another is handed it.
 
+mod counts;
 mod known;
 mod link;
 mod pack;
@@ -26,7 +27,9 @@ use uuid::Uuid;
 
 use self::known::{Known, Version};
 use self::link::Link;
-use super::{Changed, Done, Live, LiveChange, LiveCount, LiveError, LiveFuture, LiveRules, Look, Over, Seen, apply};
+use super::{
+    Changed, Counted, Done, Live, LiveChange, LiveCount, LiveError, LiveFuture, LiveRules, Look, Over, Seen, apply,
+};
 use crate::clock::{Clock, Reading, from_micros};
 use crate::live::{Lease, LiveKey, LiveName, LiveSession};
 use crate::meter::Meters;
@@ -37,9 +40,11 @@ use crate::store::{Page, PageRequest};
 /// Sessions whose time may be over that are looked at when a tenant seems to have too many.
 const SWEPT_BY_NEWCOMERS: usize = 256;
 /// Sessions that are handed over in one sweep: as many as can be told of in time.
-const SWEPT_AT_ONCE: usize = 32;
+const SWEPT_AT_ONCE: usize = 16;
 /// How long whoever is handed a session that ended has to tell of it.
-const TELLING_MAX: Duration = Duration::from_secs(60);
+const TELLING_MAX: Duration = Duration::from_secs(30);
+/// How long one instance may take to tell a session in brief before another may begin.
+const SUMMARY_MAX: Duration = Duration::from_secs(120);
 /// How often a change is made again because somebody else was quicker.
 const TRIES_MAX: usize = 64;
 
@@ -104,6 +109,11 @@ impl Redis {
 
     /// A session as it was shown. `None` when it cannot be read.
     fn seen(&self, key: &LiveKey, shown: Shown, known: Option<Version>, now: &Now) -> Option<Seen> {
+        self.read(key, shown, known, now).map(|(seen, _)| seen)
+    }
+
+    /// The same, with the name of its version.
+    fn read(&self, key: &LiveKey, shown: Shown, known: Option<Version>, now: &Now) -> Option<(Seen, String)> {
         let (name, data, born, seen, ttl, last) = shown;
         let session = match (data, known) {
             (Some(data), _) => pack::unpack(&data).map(Arc::new).map_err(|error| error.to_string()),
@@ -111,10 +121,10 @@ impl Redis {
             (None, None) => Err("it has no data".to_owned()),
         };
         let session = session.inspect_err(|error| warn!("Live session `{key}` cannot be read: {error}")).ok()?;
-        self.known.put(key, Version { name, session: Arc::clone(&session) });
+        self.known.put(key, Version { name: name.clone(), session: Arc::clone(&session) });
         let steady = |micros: i64| Duration::from_micros((micros - now.ahead).max(0).unsigned_abs());
         let lease = Lease { born: steady(born), seen: steady(seen), ttl: Duration::from_micros(ttl.unsigned_abs()) };
-        Some(Seen { key: key.clone(), session, lease, last_accessed: from_micros(last) })
+        Some((Seen { key: key.clone(), session, lease, last_accessed: from_micros(last) }, name))
     }
 
     /// Lets go of a session that cannot be read: its visitor begins anew.
@@ -162,7 +172,7 @@ impl Redis {
         }
     }
 
-    async fn find(&self, key: &LiveKey, look: Look, at: Reading) -> Result<Option<Seen>, LiveError> {
+    async fn find(&self, key: &LiveKey, look: Look, at: Reading) -> Result<Option<(Seen, String)>, LiveError> {
         let (now, known) = (self.now(at).await?, self.known.get(key));
         let name = known.as_ref().map_or("", |known| &known.name);
         let visit = if look == Look::Visit { "visit" } else { "" };
@@ -172,11 +182,11 @@ impl Redis {
             self.known.forget(key);
             return Ok(None);
         };
-        let seen = self.seen(key, shown, known, &now);
-        if seen.is_none() {
+        let found = self.read(key, shown, known, &now);
+        if found.is_none() {
             self.discard(key, &now).await?;
         }
-        Ok(seen)
+        Ok(found)
     }
 
     /// Changes a session: as it is known here first, which is usually as it is; else as it is there.
@@ -192,9 +202,8 @@ impl Redis {
             let (version, seen) = match guess.take() {
                 Some(version) => (version, None),
                 None => {
-                    let Some(seen) = self.find(key, Look::Aside, at).await? else { return Ok(None) };
-                    let Some(version) = self.known.get(key) else { continue };
-                    (version, Some(seen))
+                    let Some((seen, name)) = self.find(key, Look::Aside, at).await? else { return Ok(None) };
+                    (Version { name, session: Arc::clone(&seen.session) }, Some(seen))
                 }
             };
             let mut session = LiveSession::clone(&version.session);
@@ -357,7 +366,7 @@ impl Live for Redis {
 
     fn look(&self, key: &LiveKey, look: Look, at: Reading) -> LiveFuture<'_, Option<Seen>> {
         let key = key.clone();
-        Box::pin(async move { self.find(&key, look, at).await })
+        Box::pin(async move { Ok(self.find(&key, look, at).await?.map(|(seen, _)| seen)) })
     }
 
     fn change(
@@ -413,6 +422,35 @@ impl Live for Redis {
     fn count(&self, tenant: Option<&Tenant>) -> LiveFuture<'_, LiveCount> {
         let tenant = tenant.cloned();
         Box::pin(async move { self.counted(tenant.as_ref()).await })
+    }
+
+    fn begin_telling(&self, key: &LiveKey) -> LiveFuture<'_, bool> {
+        let (id, most) = (key.to_string(), SUMMARY_MAX.as_millis().to_string());
+        Box::pin(async move {
+            let begun: u64 = self.link.run(&scripts::TELLING, &[id.as_bytes(), most.as_bytes()]).await?;
+            Ok(begun == 1)
+        })
+    }
+
+    fn end_telling(&self, key: &LiveKey) -> LiveFuture<'_, ()> {
+        let id = key.to_string();
+        Box::pin(async move {
+            let _were: u64 = self.link.run(&scripts::TELLING, &[id.as_bytes(), b""]).await?;
+            Ok(())
+        })
+    }
+
+    fn counts_together(&self) -> bool {
+        true
+    }
+
+    fn add_counts(&self, counts: Vec<Counted>) -> LiveFuture<'_, ()> {
+        Box::pin(async move { self.add_up(counts).await })
+    }
+
+    fn counts(&self, tenant: &Tenant) -> LiveFuture<'_, Vec<Counted>> {
+        let tenant = tenant.clone();
+        Box::pin(async move { self.added_up(&tenant).await })
     }
 }
 

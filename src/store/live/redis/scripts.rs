@@ -22,4 +22,7 @@ scripts! {
     TOLD = "told.lua",
     LIST = "list.lua",
     COUNT = "count.lua",
+    TELLING = "telling.lua",
+    ADD_COUNTS = "add_counts.lua",
+    COUNTS = "counts.lua",
 }

@@ -201,7 +201,7 @@ async fn three_that_sweep_hand_over_once() {
     assert_eq!(live.left().await, Vec::<String>::new());
 }
 
-/// Who is handed a session and dies is followed by another, after a minute.
+/// Who is handed a session and dies is followed by another, after half a minute.
 #[tokio::test]
 async fn an_end_that_nobody_told_is_handed_over_again() {
     let Some(live) = Several::open(2) else { return };
@@ -284,6 +284,41 @@ async fn nothing_is_remembered_of_who_left() {
     }
     live.take(&one, EndReason::Explicit, after(0)).await.expect("an answer");
     assert_eq!(live.stores[0].known.bytes(), 0);
+    live.wipe().await;
+}
+
+/// One instance at a time tells a session in brief.
+#[tokio::test]
+async fn one_tells_in_brief() {
+    let Some(live) = Several::open(2) else { return };
+    let one = key("acme", "v");
+    for _ in 0..2 {
+        assert_eq!(live.stores[0].begin_telling(&one).await, Ok(true));
+        assert_eq!(live.stores[1].begin_telling(&one).await, Ok(false));
+        assert_eq!(live.stores[1].begin_telling(&key("acme", "w")).await, Ok(true));
+        for name in ["v", "w"] {
+            live.stores[0].end_telling(&key("acme", name)).await.expect("an answer");
+        }
+    }
+    live.wipe().await;
+}
+
+/// What instances count is added up, and the largest of the largest is.
+#[tokio::test]
+async fn instances_count_together() {
+    let Some(live) = Several::open(2) else { return };
+    let tenant = Tenant::parse("acme").expect("a tenant");
+    let counted = |what: &str, n, largest| {
+        let (channel, what) = ("web".to_owned(), what.to_owned());
+        Counted { tenant: tenant.clone(), channel, what, n, largest }
+    };
+    for store in &live.stores {
+        assert_eq!(store.add_counts(vec![counted("started", 3, false), counted("longest", 7, true)]).await, Ok(()));
+    }
+    assert_eq!(live.stores[0].add_counts(vec![counted("longest", 2, true)]).await, Ok(()));
+    let mut all = live.stores[1].counts(&tenant).await.expect("an answer");
+    all.sort_by(|a, b| a.what.cmp(&b.what));
+    assert_eq!(all, [counted("longest", 7, true), counted("started", 6, false)]);
     live.wipe().await;
 }
 
