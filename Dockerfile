@@ -1,4 +1,4 @@
-# recalld with its default store: one binary, one SQLite file under /data.
+# recalld with its default store: one binary, one SQLite file under /data. deploy/compose.yaml runs two of it on a PostgreSQL and a Redis.
 #
 #   docker build -t recalld .
 #   docker run -p 127.0.0.1:7077:7077 -v recalld:/data -e RECALLD_API_KEY="$(openssl rand -hex 32)" recalld

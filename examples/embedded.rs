@@ -54,6 +54,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         templates: Templates::default(),
         meters: Arc::new(Meters::default()),
         ending: EndHooks::default(),
+        live: None,
     };
     let memory = Memory::new(parts, MemorySettings::default());
     let ann = Scope::new(Tenant::default(), User::parse("ann")?);

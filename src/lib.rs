@@ -27,6 +27,7 @@
 //!         templates: Templates::default(),
 //!         meters: Arc::new(Meters::default()),
 //!         ending: EndHooks::default(),
+//!         live: None,
 //!     },
 //!     MemorySettings::default(),
 //! );

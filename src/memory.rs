@@ -16,7 +16,7 @@ pub use reader::{KnowledgeSettings, ReadError, Reader};
 
 pub use clarifications::{ClarificationDesk, ClarificationSettings, HeldClarification};
 pub(crate) use live::words;
-pub use live::{ChannelTally, LIVE_BYTES_MAX, LiveDesk, Tallies};
+pub use live::{ChannelTally, LIVE_BYTES_MAX, LiveDesk};
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -44,6 +44,7 @@ use crate::recall::{
 };
 use crate::scope::{Scope, Tenant};
 use crate::session::{SessionEndHook, SessionPreset, Templates};
+use crate::store::live::Live;
 use crate::store::{Store, StoreError};
 use crate::tenant::Limits;
 use crate::topic::TOPICS_MAX;
@@ -74,6 +75,8 @@ pub struct Parts {
     pub meters: Arc<Meters>,
     /// Who is told when a session ends.
     pub ending: EndHooks,
+    /// Where visitors' sessions are kept, if not in this process.
+    pub live: Option<Arc<dyn Live>>,
 }
 
 /// Who is told when a session ends.
@@ -228,7 +231,7 @@ pub struct Memory {
     pub(crate) clarifications: Arc<ClarificationDesk>,
     /// Who reads strangers' files.
     pub(crate) reader: Arc<Reader>,
-    /// Conversations of visitors. Nothing of it is ever written.
+    /// Conversations of visitors. Nothing of it is ever written to the store.
     pub(crate) live: Arc<LiveDesk>,
     /// A place for each turn under way; closing waits until all are free.
     pub(crate) running: Arc<Semaphore>,
@@ -267,7 +270,7 @@ impl Memory {
         let topics = Arc::new(TopicDesk::new(Arc::clone(&parts.store), Arc::clone(&parts.embedder)));
         let clarifications = Arc::new(ClarificationDesk::new(settings.clarifications, Arc::clone(&parts.clock)));
         let reader = Arc::new(Reader::new(settings.knowledge.clone()));
-        let live = Arc::new(LiveDesk::new(Arc::clone(&parts.clock), settings.live_bytes_max));
+        let live = Arc::new(LiveDesk::new(&parts, settings.live_bytes_max));
         let (settings, templates) = (Arc::new(settings), Arc::new(parts.templates.clone()));
         let tenants = Arc::new(TenantDesk::new(&parts, &settings, &templates));
         Self {

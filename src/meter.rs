@@ -127,6 +127,12 @@ pub struct Meters {
     pub live_ended: Counter,
     /// Visitors that were turned away because there were too many.
     pub live_refused: Counter,
+    /// Calls to the store of live sessions that came to nothing.
+    pub live_store_failures: Counter,
+    /// How often that store lost everything.
+    pub live_store_losses: Counter,
+    /// Live sessions that were lost, as far as they were known.
+    pub live_lost: Counter,
     /// Leaps of the wall clock that paused expiry.
     pub clock_leaps: Counter,
     /// Conversations' requests under `/v1`.

@@ -16,6 +16,7 @@ use tracing::warn;
 use self::pace::Pace;
 use crate::lifecycle::ClockWatch;
 use crate::memory::Memory;
+use crate::store::live::LiveError;
 use crate::store::{Claim, Store, Waiting};
 
 /// How often the disk is tried again while turns wait for it.
@@ -200,8 +201,10 @@ async fn sweep_visits(memory: Memory) {
 }
 
 async fn end_visits(memory: &Memory) {
-    if let Err(error) = memory.sweep_live().await {
-        warn!(error = %error, "Live sessions whose time is over cannot be ended yet: {error}");
+    match memory.sweep_live().await {
+        // Where sessions are kept has said so already, once.
+        Ok(_) | Err(LiveError::Unreachable(_)) => {}
+        Err(error) => warn!(error = %error, "Live sessions whose time is over cannot be ended yet: {error}"),
     }
 }
 

@@ -286,7 +286,9 @@ impl From<LiveError> for ApiError {
             LiveError::NoSuchTurn(_) => Self::new(StatusCode::NOT_FOUND, "unknown_turn", "Turn not found", detail),
             LiveError::Taken(_) => Self::new(StatusCode::CONFLICT, "session_exists", "Session exists", detail),
             LiveError::Unreachable(_) => {
+                let detail = format!("{detail}; nothing was asked. Try again in a moment");
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, "sessions_unreachable", "Sessions unreachable", detail)
+                    .after(std::time::Duration::from_secs(2))
             }
         }
     }

@@ -145,7 +145,7 @@ fn memory_lines(meters: &MemoryMeters) -> String {
     text
 }
 
-fn counters(meters: &Meters) -> [(&'static str, &'static str, u64); 37] {
+fn counters(meters: &Meters) -> [(&'static str, &'static str, u64); 40] {
     [
         ("requests", "Requests of every kind.", meters.requests.get()),
         ("turns_stored", "Turns whose ending reached the disk.", meters.turns_stored.get()),
@@ -177,6 +177,9 @@ fn counters(meters: &Meters) -> [(&'static str, &'static str, u64); 37] {
         ("webhooks_dead", "Webhooks that were given up.", meters.webhooks_dead.get()),
         ("live_sessions_ended", "Live sessions that ended.", meters.live_ended.get()),
         ("live_sessions_refused", "Visitors turned away because there were too many.", meters.live_refused.get()),
+        ("live_store_failures", "Calls to the Redis of live sessions that failed.", meters.live_store_failures.get()),
+        ("live_store_losses", "How often that Redis lost everything.", meters.live_store_losses.get()),
+        ("live_sessions_lost", "Live sessions that were lost with it.", meters.live_lost.get()),
         ("clock_leaps", "Cleanups put off because the wall clock leapt.", meters.clock_leaps.get()),
         ("chat_requests", "Requests of conversations under /v1.", meters.chat_requests.get()),
         ("without_session", "Those that named no session.", meters.without_session.get()),

@@ -65,9 +65,22 @@ impl Engine {
         let store: Arc<dyn Store> = Arc::clone(&waiting) as _;
         let ending = EndHooks { hook: None, courier: Some(Arc::new(HttpCourier::default())) };
         let (ids, meters) = (Arc::new(RandomIds), Arc::new(Meters::default()));
-        let parts =
-            Parts { store, model, upstream, clock, ids, embedder, summariser, weights, templates, meters, ending };
         let mut memory_settings = settings.memory();
+        let live = super::live::open(settings, memory_settings.live_bytes_max, &clock, &meters)?;
+        let parts = Parts {
+            store,
+            model,
+            upstream,
+            clock,
+            ids,
+            embedder,
+            summariser,
+            weights,
+            templates,
+            meters,
+            ending,
+            live,
+        };
         memory_settings.knowledge.parser.get_or_insert_with(own_program);
         let memory = Memory::new(parts, memory_settings);
         erase_again(&memory).await?;

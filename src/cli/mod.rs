@@ -13,6 +13,7 @@ mod engine;
 mod facts;
 mod failure;
 mod lines;
+mod live;
 mod logging;
 mod memory_model;
 mod output;
@@ -81,6 +82,9 @@ struct Common {
     /// A PostgreSQL to use instead of a data file: postgres://user@host/database.
     #[arg(long, global = true, value_name = "URL")]
     database: Option<String>,
+    /// A Redis where several instances keep visitors' sessions: redis://host:port/database.
+    #[arg(long, global = true, value_name = "URL")]
+    live: Option<String>,
     /// A running server to talk to [default: the one that has the data file, if any].
     #[arg(long, global = true, env = "RECALLD_SERVER", value_name = "URL")]
     server: Option<String>,
@@ -194,6 +198,7 @@ impl Common {
         let flags: Table = [
             ("data", path(&self.data)),
             ("database_url", self.database.clone()),
+            ("live_url", self.live.clone()),
             ("upstream", self.upstream.clone()),
             ("upstream_key_env", self.upstream_key_env.clone()),
             ("model", self.model.clone()),

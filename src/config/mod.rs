@@ -39,6 +39,7 @@ pub struct Settings {
     pub listen: SocketAddr,
     pub data: PathBuf,
     pub database_url: String,
+    pub live_url: String,
     pub log: String,
     pub log_format: LogFormat,
 
@@ -212,6 +213,7 @@ impl Default for Settings {
             listen: SocketAddr::from(([127, 0, 0, 1], 7077)),
             data: PathBuf::new(),
             database_url: String::new(),
+            live_url: String::new(),
             log: "info".into(),
             log_format: LogFormat::Text,
             upstream: "auto".into(),
@@ -322,6 +324,11 @@ impl Settings {
     /// The database that several instances share, if one is set.
     pub fn database_url(&self) -> Option<&str> {
         Some(self.database_url.as_str()).filter(|url| !url.is_empty())
+    }
+
+    /// The Redis where several instances keep visitors' sessions, if one is set.
+    pub fn live_url(&self) -> Option<&str> {
+        Some(self.live_url.as_str()).filter(|url| !url.is_empty())
     }
 
     /// The key clients must show, if one is set.
@@ -563,6 +570,13 @@ impl Settings {
         }
         if self.database_url().is_some() && !cfg!(feature = "postgres") {
             return Err("`database_url` is set, and this recalld was built without the feature `postgres`".into());
+        }
+        let is_redis = |url: &str| url.starts_with("redis://") || url.starts_with("rediss://");
+        if self.live_url().is_some_and(|url| !is_redis(url)) {
+            return Err("`live_url` must begin with redis://, or rediss:// for TLS; empty keeps sessions here".into());
+        }
+        if self.live_url().is_some() && !cfg!(feature = "redis") {
+            return Err("`live_url` is set, and this recalld was built without the feature `redis`".into());
         }
         self.webhook()?;
         if self.api_key().is_some_and(|key| key.len() < 16) {

@@ -6,13 +6,15 @@
 //! servers can share them.
 //!
 //! Reading order: the nouns here, `name`, `lease` (how long it lives), `talk` (what is said in it), `tiers` (what is
-//! told in brief), `weigh` (what it takes), `merge` (its own lines before its tenant's).
+//! told in brief), `weigh` (what it takes), `merge` (its own lines before its tenant's), `shared` (a session as text, for
+//! stores elsewhere).
 //!
 //! **Invariant:** this room never touches a store, a model or a clock. It is handed turns and hands back sessions.
 
 mod lease;
 mod merge;
 mod name;
+mod shared;
 mod talk;
 mod tiers;
 mod weigh;
@@ -28,6 +30,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::episode::Level;
@@ -87,7 +90,7 @@ impl Default for LiveSettings {
 }
 
 /// An ephemeral conversation. Cheap to clone: its turns are shared.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LiveSession {
     /// When it began.
     pub created_at: Timestamp,
@@ -106,14 +109,16 @@ pub struct LiveSession {
     tellings: u64,
     /// Turns that are only told of any more, so that a client that resends them is understood.
     gone: Vec<Stub>,
+    #[serde(with = "shared")]
     turns: Vec<Arc<LiveTurn>>,
     hours: Vec<Summary>,
     past: Option<Summary>,
+    #[serde(skip)]
     bytes: usize,
 }
 
 /// What is told of a part of the conversation.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Summary {
     /// How much of it this tells: an hour, or what lies further back.
     pub level: Level,
@@ -130,7 +135,7 @@ pub struct Summary {
 }
 
 /// A JSON object as text, nothing for an empty one: compact, and its bytes are known.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 struct Notes(Option<Box<str>>);
 
 impl Notes {
@@ -144,7 +149,7 @@ impl Notes {
 }
 
 /// A turn that is kept as it was said.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct LiveTurn {
     id: TurnId,
     number: u64,
@@ -163,7 +168,7 @@ struct LiveTurn {
 }
 
 /// Another answer to a turn's question.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct LiveRevision {
     attempt: u32,
     status: TurnStatus,
@@ -173,7 +178,7 @@ struct LiveRevision {
 }
 
 /// A message, as compact as it gets.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct LiveMessage {
     role: Role,
     name: Option<Box<str>>,
@@ -184,7 +189,7 @@ struct LiveMessage {
 }
 
 /// Where a turn stood that is only told of any more.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Stub {
     id: TurnId,
     number: u64,

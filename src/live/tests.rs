@@ -274,6 +274,8 @@ proptest! {
             let telling = matches!(step, Step::Tell(_));
             take(&mut talk, &mut last, step);
             prop_assert_eq!(talk.session.bytes(), weigh(&talk.session));
+            let copy = LiveSession::from_json(&talk.session.to_json()).expect("it was written here");
+            prop_assert_eq!(&copy, &talk.session, "a copy elsewhere is the same");
             if telling {
                 prop_assert_eq!(talk.session.message_count(), before);
             }

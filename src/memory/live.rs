@@ -6,18 +6,20 @@
 mod tally;
 mod tell;
 
-pub use tally::{ChannelTally, Tallies};
+pub use tally::ChannelTally;
+use tally::Tallies;
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::Memory;
+use super::{Memory, Parts};
 use crate::clock::{Clock, Reading};
 use crate::live::{LiveKey, LiveSettings, leaves};
 use crate::message::Message;
 use crate::model::summarise::Extractive;
+use crate::scope::Tenant;
 use crate::session::{EndReason, PRESET, SessionEnd, SessionSeed, TurnDraft};
-use crate::store::live::{Changed, Done, InMemory, Live, LiveChange, LiveError, LiveRules, Look, Seen};
+use crate::store::live::{Changed, Counted, Done, InMemory, Live, LiveChange, LiveError, LiveRules, Look, Seen};
 
 /// Bytes of all live sessions together, unless the settings say otherwise.
 pub const LIVE_BYTES_MAX: usize = 1_000_000_000;
@@ -38,16 +40,19 @@ pub struct LiveDesk {
     /// Sessions of which something is being told in brief.
     telling: Mutex<HashSet<LiveKey>>,
     tallies: Mutex<Tallies>,
+    /// What others can see of them already.
+    handed_over: Mutex<Tallies>,
 }
 
 impl LiveDesk {
-    pub(super) fn new(clock: Arc<dyn Clock>, bytes_max: usize) -> Self {
+    pub(super) fn new(parts: &Parts, bytes_max: usize) -> Self {
         Self {
-            store: Arc::new(InMemory::new(bytes_max)),
-            clock,
+            store: parts.live.clone().unwrap_or_else(|| Arc::new(InMemory::new(bytes_max))),
+            clock: Arc::clone(&parts.clock),
             untold: Mutex::default(),
             telling: Mutex::default(),
             tallies: Mutex::default(),
+            handed_over: Mutex::default(),
         }
     }
 
@@ -56,9 +61,36 @@ impl LiveDesk {
         Reading { wall: self.clock.now(), steady: self.clock.reading().steady }
     }
 
-    /// How many sessions came, and how they went, since the start.
-    pub fn tallies(&self) -> Tallies {
-        self.tallied().clone()
+    /// How many sessions of a tenant came, and how they went, by channel: since the start, or since there is the store in
+    /// which several instances count together.
+    pub async fn tallies(&self, tenant: &Tenant) -> Result<BTreeMap<String, ChannelTally>, LiveError> {
+        if !self.store.counts_together() {
+            return Ok(self.tallied().of(tenant));
+        }
+        let mut all = Tallies::default();
+        all.add(self.store.counts(tenant).await?);
+        all.add(self.news().0);
+        Ok(all.of(tenant))
+    }
+
+    /// What was counted here and nobody else can see yet.
+    fn news(&self) -> (Vec<Counted>, Tallies) {
+        let handed_over = self.handed_over.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.tallied().clone();
+        (now.since(&handed_over), now)
+    }
+
+    /// Adds what was counted here to what all instances count, where they do. What cannot be added now is added later.
+    pub(crate) async fn hand_over_counts(&self) -> Result<(), LiveError> {
+        if !self.store.counts_together() {
+            return Ok(());
+        }
+        let (news, now) = self.news();
+        if !news.is_empty() {
+            self.store.add_counts(news).await?;
+            *self.handed_over.lock().unwrap_or_else(PoisonError::into_inner) = now;
+        }
+        Ok(())
     }
 
     fn tallied(&self) -> std::sync::MutexGuard<'_, Tallies> {

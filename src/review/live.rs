@@ -1,12 +1,14 @@
 //! A visitor's session, as a person sees it: looking, adding, moving on, ending. Looking from aside does not keep it
 //! alive.
 
+use std::collections::BTreeMap;
+
 use jiff::{SignedDuration, Timestamp};
 
 use super::{ContextView, PastTurn, ReviewError, StoredMessage, stored};
 use crate::id::TurnId;
 use crate::live::LiveKey;
-use crate::memory::Memory;
+use crate::memory::{ChannelTally, Memory};
 use crate::recall::Aside;
 use crate::scope::Tenant;
 use crate::session::{AddedMessage, SessionEnd, SessionPatch, SessionSeed, Turn, TurnDraft, fit, group, window};
@@ -38,6 +40,11 @@ impl Memory {
     /// How many of them there are, and what they take.
     pub async fn live_count(&self, tenant: Option<&Tenant>) -> Result<LiveCount, ReviewError> {
         Ok(self.live.store.count(tenant).await?)
+    }
+
+    /// How many came and how they went, by channel.
+    pub async fn live_tallies(&self, tenant: &Tenant) -> Result<BTreeMap<String, ChannelTally>, ReviewError> {
+        Ok(self.live.tallies(tenant).await?)
     }
 
     /// When a session ends if nobody comes back.

@@ -26,7 +26,7 @@ impl Dice {
     }
 }
 
-fn messages(turns: u64) -> String {
+pub(crate) fn messages(turns: u64) -> String {
     let pair = |n| {
         [
             json!({"role": "user", "content": format!("On day {n} I met Anna in Porto and paid {n} euros.")}),
@@ -75,7 +75,7 @@ fn kills_lose_no_job_and_double_no_effect() {
 }
 
 /// Waits until everything is done. What took its process with it too often is tried again: it is kept, not lost.
-fn drain(server: &Server) {
+pub(crate) fn drain(server: &Server) {
     let patience = Instant::now() + Duration::from_secs(120);
     loop {
         let counts = &get(server, "/api/v1/jobs")["counts"];
@@ -91,7 +91,7 @@ fn drain(server: &Server) {
 }
 
 /// Every turn is told once or waits in the window; a stretch is made once, and once more when it grows.
-fn check(server: &Server, session: &str) {
+pub(crate) fn check(server: &Server, session: &str) {
     let (status, found) = server.send("GET", &format!("/api/v1/sessions/{session}"), &[], "");
     if status == 404 {
         return;

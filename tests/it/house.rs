@@ -183,6 +183,7 @@ impl House {
             templates: Templates::default(),
             meters: Arc::new(Meters::default()),
             ending: ground.ending.clone(),
+            live: None,
         };
         let memory = Memory::new(parts, ground.settings.memory());
         let watch = Arc::new(ClockWatch::starting(clock.reading()));

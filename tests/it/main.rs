@@ -27,6 +27,8 @@ mod history;
 mod hostile_files;
 mod house;
 mod identity;
+#[cfg(all(feature = "postgres", feature = "redis"))]
+mod instances;
 mod keys;
 mod knowledge;
 mod layers;
@@ -44,6 +46,8 @@ mod process;
 mod properties;
 mod recall;
 mod receiver;
+#[cfg(feature = "redis")]
+mod redis_away;
 mod rest;
 mod restart;
 mod routes;

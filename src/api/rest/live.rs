@@ -124,7 +124,7 @@ pub(in crate::api) struct ChannelView {
     /// Sessions that came here from another channel.
     transferred: u64,
     /// Sessions that ended, by reason: `ttl`, `cap`, `explicit`, `shutdown`.
-    ended: BTreeMap<&'static str, u64>,
+    ended: BTreeMap<String, u64>,
     /// Messages of those that ended.
     messages: u64,
     /// Tokens of those that ended, as far as models counted.
@@ -133,7 +133,7 @@ pub(in crate::api) struct ChannelView {
     seconds_mean: f64,
     seconds_max: u64,
     /// Questions, by how they were read.
-    intents: BTreeMap<&'static str, u64>,
+    intents: BTreeMap<String, u64>,
     /// Questions, by the title of the tenant's document that they were about.
     topics: BTreeMap<String, u64>,
 }
@@ -174,7 +174,7 @@ pub(in crate::api) async fn transfer(
 pub(in crate::api) async fn analytics(State(app): State<App>, visitor: Visitor) -> Result<Json<Analytics>, ApiError> {
     let tenant = &visitor.access.tenant;
     let now = app.memory.live_count(Some(tenant)).await?;
-    let channels = app.memory.live().tallies().of(tenant);
+    let channels = app.memory.live_tallies(tenant).await?;
     Ok(Json(Analytics {
         tenant_id: tenant.to_string(),
         live: now.sessions,

@@ -46,6 +46,8 @@ pub(in crate::api) struct StatsView {
     webhooks_dead: Option<u64>,
     /// Why the last of those that failed did.
     webhooks_last_error: Option<String>,
+    /// Live sessions that were lost with the Redis that held them, since the start.
+    live_sessions_lost: Option<u64>,
     /// What is known about the user, and what waits for somebody to look at it.
     facts: u64,
     facts_quarantined: u64,
@@ -127,6 +129,7 @@ pub(in crate::api) async fn show(
         webhooks_failing: of_all(webhooks.failing),
         webhooks_dead: of_all(webhooks.dead),
         webhooks_last_error: webhooks.last_error.filter(|_| visitor.access.rights.has(Right::Admin)),
+        live_sessions_lost: of_all(meters.live_lost.get()),
         facts: facts.with_status(Status::Active),
         facts_quarantined: facts.with_status(Status::Quarantined),
         turns_to_understand: of_all(facts.waiting),

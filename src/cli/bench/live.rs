@@ -181,6 +181,7 @@ fn memory(sessions_max: usize) -> anyhow::Result<(Memory, Arc<ManualClock>)> {
         templates: Templates::default(),
         meters: Arc::new(Meters::default()),
         ending: crate::memory::EndHooks::default(),
+        live: None,
     };
     let live = LiveSettings { sessions_max, ..LiveSettings::default() };
     Ok((Memory::new(parts, MemorySettings { live, ..MemorySettings::default() }), clock))

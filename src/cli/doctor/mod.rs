@@ -8,6 +8,7 @@ mod database;
 mod facts;
 mod here;
 mod jobs;
+mod live;
 mod memory;
 mod privacy;
 mod there;
@@ -98,6 +99,9 @@ async fn examine(common: &Common) -> Vec<Check> {
     match settings.database_url() {
         Some(url) => checks.extend(database::look(url).await),
         None => checks.extend(here::data_file(&data, &seen)),
+    }
+    if let Some(url) = settings.live_url() {
+        checks.push(live::look(url).await);
     }
     let keys = seen.as_ref().ok().and_then(|seen| seen.as_ref()).map(|seen| (seen.keys.unwrap_or(0), seen.has_secret));
     let holder = seen.ok().flatten().and_then(|seen| seen.holder);

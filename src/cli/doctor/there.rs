@@ -10,7 +10,7 @@ use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::{Check, facts, jobs, memory, webhooks};
+use super::{Check, facts, jobs, live, memory, webhooks};
 use crate::cli::Common;
 use crate::cli::client::{Client, base_url, headers};
 use crate::cli::embedder;
@@ -75,6 +75,7 @@ async fn visit(doors: &Client, url: &str) -> (Vec<Check>, bool) {
                 Some(judge_stats(&stats)),
                 judge_jobs(&stats),
                 webhooks::of_stats(&stats),
+                live::of_stats(&stats),
                 memory::judge(&stats),
                 facts::judge(&stats),
                 judge_ids(&stats),

@@ -27,7 +27,7 @@ impl Memory {
         }
         let (memory, key) = (self.clone(), seen.key.clone());
         tokio::spawn(async move {
-            memory.tell(&key).await;
+            memory.tell_alone(&key).await;
             memory.telling(|telling| telling.remove(&key));
         });
     }
@@ -46,6 +46,18 @@ impl Memory {
     fn due(&self, seen: &Seen) -> Option<Leaving> {
         let kept = self.settings.episodes.hours_kept;
         seen.session.due(self.settings.live.summarize_after, kept, self.live.now().wall)
+    }
+
+    /// Tells what is due, unless another instance does already.
+    async fn tell_alone(&self, key: &LiveKey) {
+        // Where nobody can say whether another does, two may: one of them will have done it in vain.
+        if !self.live.store.begin_telling(key).await.unwrap_or(true) {
+            return;
+        }
+        self.tell(key).await;
+        if let Err(error) = self.live.store.end_telling(key).await {
+            debug!(error = %error, "Others will wait to tell a live session in brief: {error}");
+        }
     }
 
     async fn tell(&self, key: &LiveKey) {

@@ -35,6 +35,7 @@ fn memory(store: &Arc<Sqlite>, clock: &Arc<ManualClock>, settings: MemorySetting
         templates: Templates::default(),
         meters: Arc::new(Meters::default()),
         ending: crate::memory::EndHooks::default(),
+        live: None,
     };
     Memory::new(parts, settings)
 }

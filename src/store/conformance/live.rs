@@ -44,6 +44,9 @@ pub fn said(ids: &CountedIds, text: &str, at: Reading) -> LiveChange {
 
 async fn sweep(live: &dyn Live, at: Reading) -> Vec<(String, EndReason)> {
     let over = live.sweep(1_000, at).await.expect("a store that answers");
+    for ended in &over {
+        live.told(ended).await.expect("a store that answers");
+    }
     let mut over: Vec<_> = over.iter().map(|over| (over.seen.key.to_string(), over.reason)).collect();
     over.sort_by(|a, b| a.0.cmp(&b.0));
     over
@@ -102,6 +105,40 @@ pub async fn a_session_leaves_once(live: &dyn Live) {
     let taken: Vec<Over> = taken.into_iter().filter_map(|over| over.expect("an answer")).collect();
     assert_eq!((taken.len(), taken[0].reason), (1, EndReason::Explicit));
     assert_eq!(sweep(live, after(120)).await, []);
+}
+
+/// Of all who end a session, or find it over, one is handed it, and says when its end was told.
+pub async fn a_session_ends_once(live: &dyn Live) {
+    let (one, two) = (key("acme", "one"), key("acme", "two"));
+    begin(live, &one, after(0)).await.expect("room");
+    begin(live, &two, after(0)).await.expect("room");
+    let ended = join_all((0..8).map(|_| live.end(&one, EndReason::Explicit, after(1)))).await;
+    let mut ended: Vec<Over> = ended.into_iter().filter_map(|over| over.expect("an answer")).collect();
+    assert_eq!((ended.len(), ended[0].reason), (1, EndReason::Explicit));
+    assert_eq!(sweep(live, after(1)).await, [], "it is in somebody's hand");
+    let swept = join_all((0..3).map(|_| live.sweep(10, after(60)))).await;
+    // Whoever was handed the first one has not told of it for an hour, so it may be handed over again.
+    let swept = swept.into_iter().flat_map(|over| over.expect("an answer")).filter(|over| over.seen.key == two);
+    ended.extend(swept);
+    assert_eq!((ended.len(), ended[1].reason), (2, EndReason::Ttl));
+    for over in &ended {
+        live.told(over).await.expect("an answer");
+    }
+    assert_eq!(sweep(live, after(600)).await, []);
+    assert_eq!(live.count(None).await, Ok(LiveCount::default()));
+}
+
+/// Everything that is said at the same time is kept, each with a number of its own.
+pub async fn changes_at_once_lose_nothing(live: &dyn Live) {
+    let (ids, one) = (CountedIds::default(), key("acme", "one"));
+    begin(live, &one, after(0)).await.expect("room");
+    let changes = (0..16).map(|n| live.change(&one, said(&ids, &format!("This is {n}"), after(0)), RULES, after(0)));
+    for changed in join_all(changes).await {
+        assert!(changed.expect("an answer").is_some());
+    }
+    let seen = live.look(&one, Look::Aside, after(0)).await.expect("an answer").expect("a session");
+    let numbers: Vec<u64> = seen.session.held(100).turns.iter().map(|turn| turn.number).collect();
+    assert_eq!((numbers, seen.session.message_count()), ((1..=16).collect(), 32));
 }
 
 /// A tenant has no more sessions than it may; who is over makes room.

@@ -90,7 +90,7 @@ impl Shard {
                 count.remove();
             }
         }
-        Some(Over { seen: slot.seen(&key), reason })
+        Some(Over { seen: slot.seen(&key), reason, receipt: None })
     }
 
     fn insert(&mut self, key: LiveKey, session: Arc<LiveSession>, lease: Lease, last_accessed: Timestamp) -> Seen {

@@ -1,15 +1,19 @@
 //! Live sessions: where the conversations of visitors are kept, apart from everything durable.
 //!
-//! One trait, so that several servers can share their visitors: [`InMemory`] keeps them here, bounded, and a backend
-//! elsewhere keeps the same values. What a change does to a session is decided by the session (`live`); a store looks
+//! One trait, so that several servers can share their visitors: [`InMemory`] keeps them here, bounded, and `Redis` keeps
+//! the same values where all of them find them. What a change does to a session is decided by the session (`live`); a store looks
 //! it up, has it changed as one step, and knows when its time is over.
 //!
 //! **Invariant:** a session leaves the store once: whoever takes it out is handed it, and nobody else.
 
 mod expiry;
 mod memory;
+#[cfg(feature = "redis")]
+mod redis;
 
 pub use memory::InMemory;
+#[cfg(feature = "redis")]
+pub use redis::{Redis, RedisSettings, RedisState};
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -48,10 +52,22 @@ pub trait Live: Send + Sync + 'static {
     /// Takes a session out. `None` when there is none, or somebody else was quicker.
     fn take(&self, key: &LiveKey, reason: EndReason, at: Reading) -> LiveFuture<'_, Option<Over>>;
 
+    /// Takes a session out of whose end somebody is to be told. A store that outlives this process keeps it until
+    /// [`Live::told`]; when that does not come, a later sweep hands it to somebody else.
+    fn end(&self, key: &LiveKey, reason: EndReason, at: Reading) -> LiveFuture<'_, Option<Over>> {
+        self.take(key, reason, at)
+    }
+
+    /// The end of a session was told, or nobody wants to hear of it.
+    fn told(&self, _over: &Over) -> LiveFuture<'_, ()> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
     /// Lets a session go on under another name of the same tenant.
     fn rename(&self, key: &LiveKey, to: &LiveKey, at: Reading) -> LiveFuture<'_, Option<Seen>>;
 
-    /// Takes out up to `limit` sessions whose time is over, whoever noticed. Costs what goes, not what stays.
+    /// Takes out up to `limit` sessions whose time is over, whoever noticed. Costs what goes, not what stays. It may be
+    /// fewer than there are; none are handed over when there are none.
     fn sweep(&self, limit: usize, at: Reading) -> LiveFuture<'_, Vec<Over>>;
 
     /// Takes out everything that would be lost with this process.
@@ -62,6 +78,47 @@ pub trait Live: Send + Sync + 'static {
 
     /// How many sessions there are, and what they take: of a tenant, or of all.
     fn count(&self, tenant: Option<&Tenant>) -> LiveFuture<'_, LiveCount>;
+
+    /// Whether nobody else is telling this session in brief at the moment; then whoever asks is, until
+    /// [`Live::end_telling`] or for a while.
+    fn begin_telling(&self, _key: &LiveKey) -> LiveFuture<'_, bool> {
+        Box::pin(std::future::ready(Ok(true)))
+    }
+
+    /// Whoever told a session in brief is done.
+    fn end_telling(&self, _key: &LiveKey) -> LiveFuture<'_, ()> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// Whether several instances count together here; else each counts for itself.
+    fn counts_together(&self) -> bool {
+        false
+    }
+
+    /// Adds to what all instances have counted.
+    fn add_counts(&self, _counts: Vec<Counted>) -> LiveFuture<'_, ()> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// What all instances have counted of a tenant.
+    fn counts(&self, _tenant: &Tenant) -> LiveFuture<'_, Vec<Counted>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+}
+
+/// Something that was counted of a tenant's sessions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Counted {
+    /// Whose.
+    pub tenant: Tenant,
+    /// By which way they came.
+    pub channel: String,
+    /// What.
+    pub what: String,
+    /// How many more, or how many at most.
+    pub n: u64,
+    /// Whether the largest counts, instead of the sum.
+    pub largest: bool,
 }
 
 /// What a tenant's sessions may take.
@@ -141,6 +198,8 @@ pub struct Over {
     pub seen: Seen,
     /// Why it ended.
     pub reason: EndReason,
+    /// What a store knows it by that keeps it until its end is told.
+    pub receipt: Option<String>,
 }
 
 /// How many sessions there are.

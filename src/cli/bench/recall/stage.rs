@@ -204,6 +204,7 @@ pub(in crate::cli::bench) fn parts(store: Arc<dyn Store>, clock: Arc<dyn Clock>,
         templates: Templates::default(),
         meters: Arc::new(Meters::default()),
         ending: EndHooks::default(),
+        live: None,
     }
 }
 

@@ -20,10 +20,12 @@ promises! {
     a_lease_ends_by_ttl_or_cap,
     who_comes_too_late_begins_anew,
     a_session_leaves_once,
+    a_session_ends_once,
     a_flood_stays_within_bounds,
     a_ttl_can_be_changed,
     a_session_can_be_renamed,
     counts_are_exact,
+    changes_at_once_lose_nothing,
 }
 
 /// All sessions together have a bound; beyond it nobody new is let in.
