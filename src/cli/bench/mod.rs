@@ -6,6 +6,11 @@ mod chatter;
 mod facts;
 mod live;
 mod long;
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(not(feature = "postgres"))]
+#[path = "without_postgres.rs"]
+mod postgres;
 mod process;
 mod proxy;
 mod recall;

@@ -103,17 +103,27 @@ pub(super) fn connect(settings: &PostgresSettings, who: Who, instance: &str) -> 
     });
     // The server gives up first: its word says more.
     let db = Connection::new(runtime, client, settings.statement_timeout + Duration::from_secs(5));
-    let schema = &settings.schema;
-    let mut setup = format!("SET search_path = {schema}, public; SET recalld.instance = '{instance}';");
-    if who == Who::Runtime {
-        setup.push_str(&format!(
-            "DO $$ BEGIN IF EXISTS (SELECT 1 FROM pg_roles WHERE rolname = '{RUNTIME_ROLE}')
-                 AND pg_has_role(current_user, '{RUNTIME_ROLE}', 'MEMBER') THEN
-                 SET ROLE {RUNTIME_ROLE}; END IF; END $$;"
-        ));
-    }
+    let setup = match who {
+        Who::Owner => at_home(&settings.schema, instance),
+        Who::Runtime => as_runtime(&settings.schema, instance),
+    };
     db.batch(&setup).map_err(|error| meaning(&error))?;
     Ok(db)
+}
+
+/// Makes a connection look at our tables.
+fn at_home(schema: &str, instance: &str) -> String {
+    format!("SET search_path = {schema}, public; SET recalld.instance = '{instance}';")
+}
+
+/// The same for whoever serves.
+pub(super) fn as_runtime(schema: &str, instance: &str) -> String {
+    let become_runtime = format!(
+        "DO $$ BEGIN IF EXISTS (SELECT 1 FROM pg_roles WHERE rolname = '{RUNTIME_ROLE}')
+             AND pg_has_role(current_user, '{RUNTIME_ROLE}', 'MEMBER') THEN
+             SET ROLE {RUNTIME_ROLE}; END IF; END $$;"
+    );
+    at_home(schema, instance) + &become_runtime
 }
 
 /// Says what an error means while data is read or written.

@@ -5,6 +5,7 @@
 //! `connect`, `sql` and `value` (a connection as the statements speak to it), `dialect` (what is called otherwise), `pool` (a
 //! transaction for somebody), `changes` and `writer` (what others are told afterwards).
 
+mod bare;
 mod changes;
 mod connect;
 mod dialect;
@@ -67,6 +68,7 @@ mod trace;
 #[path = "../sqlite/turn.rs"]
 mod turn;
 
+pub(crate) use bare::Bare;
 pub use connect::PostgresSettings;
 
 use std::hash::Hash;
@@ -185,6 +187,18 @@ impl Postgres {
     /// Where the database is.
     pub fn place(&self) -> String {
         self.pool.settings().place()
+    }
+
+    /// Most connections at one time.
+    pub fn connections_max(&self) -> usize {
+        self.pool.settings().connections_max
+    }
+
+    /// Has the server look at what the tables hold now, as it does by itself after a while.
+    pub async fn analyse(&self) -> Result<(), StoreError> {
+        let settings = self.pool.settings().clone();
+        on_a_thread(move || connect(&settings, Who::Owner, "analyse")?.batch("ANALYZE").map_err(|error| meaning(&error)))
+            .await
     }
 
     fn write<T, F>(&self, scope: &Scope, work: F) -> StoreFuture<'_, T>
