@@ -2,15 +2,20 @@
 //!
 //! The statements are those of `sqlite`, compiled once more for the connection of this folder: one way of deciding, one set of
 //! answers. What is PostgreSQL's own is here. Reading order: `schema_1.sql` and `schema` (tables, and who may see which rows),
-//! `connect`, `sql` and `value` (a connection as the statements speak to it), `dialect` (what is called otherwise), `pool` (a
-//! transaction for somebody), `changes` and `writer` (what others are told afterwards).
+//! `connect`, `sql` and `value` (a connection as the statements speak to it), `pipeline` (what is sent without waiting), `dialect` (what is called otherwise), `pool` (a
+//! transaction for somebody), `changes` and `writer` (what others are told afterwards), `shelf` (what
+//! large tenants know, searched here).
 
 mod bare;
+#[cfg(test)]
+mod blind;
 mod changes;
 mod connect;
 mod dialect;
+mod pipeline;
 mod pool;
 mod schema;
+mod shelf;
 mod sql;
 mod tls;
 mod value;
@@ -106,6 +111,8 @@ pub struct Postgres {
     watched: Watched,
     /// Where to begin when something is done for all tenants, so that none is always last.
     turn_of: AtomicUsize,
+    /// Whether what large tenants know is searched here.
+    searches: bool,
     /// Whether the schema is removed with the store, for tests and trials.
     temporary: bool,
     /// Every write for a user is followed by moving all text into blocks.
@@ -120,12 +127,14 @@ pub struct SchemaState {
     pub found: i64,
     /// The version this binary writes.
     pub known: i64,
+    /// Whether what large tenants know is searched by the database, which takes pgvector.
+    pub searches: bool,
 }
 
 impl Postgres {
     /// Opens a database: makes the tables if they are missing, and brings them up to date.
     pub async fn open(settings: PostgresSettings, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
-        Self::migrate(settings.clone()).await?;
+        let searches = Self::migrate(settings.clone()).await?.searches;
         let pool = Arc::new(Pool::new(settings, uuid::Uuid::new_v4().to_string()));
         let due = Due::of(&EpisodeSettings::default());
         let store = Self {
@@ -134,6 +143,7 @@ impl Postgres {
             due,
             watched: Watched::default(),
             turn_of: AtomicUsize::new(0),
+            searches,
             temporary: false,
             #[cfg(test)]
             moves_at_once: false,
@@ -145,10 +155,14 @@ impl Postgres {
 
     /// Opens a store in a new schema that vanishes with it.
     pub async fn temporary(url: &str, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
+        Self::passing(PostgresSettings::new(url), clock).await
+    }
+
+    /// The same with other settings than the usual ones.
+    pub(crate) async fn passing(usual: PostgresSettings, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
         let schema = format!("temporary_{}", uuid::Uuid::new_v4().simple());
         // Trials may be many at once, on a machine that has other things to do.
         let patience = Duration::from_secs(300);
-        let usual = PostgresSettings::new(url);
         let settings = PostgresSettings { schema, wait_timeout: patience, statement_timeout: patience, ..usual };
         let mut store = Self::open(settings, clock).await?;
         store.temporary = true;
@@ -161,10 +175,11 @@ impl Postgres {
             let db = connect(&settings, Who::Owner, "migrate")?;
             let found = schema::version(&db, &settings.schema)?;
             // Looking needs no rights but those to look; only what is missing does.
-            if found != schema::SCHEMA_VERSION {
+            if schema::is_due(&db, &settings.schema, found)? {
                 schema::migrate(&db, &settings.schema)?;
             }
-            Ok(SchemaState { found, known: schema::SCHEMA_VERSION })
+            let searches = shelf::is_there(&db, &settings.schema)?;
+            Ok(SchemaState { found, known: schema::SCHEMA_VERSION, searches })
         };
         on_a_thread(migrate).await
     }
@@ -173,7 +188,9 @@ impl Postgres {
     pub async fn inspect(settings: PostgresSettings) -> Result<SchemaState, StoreError> {
         let inspect = move || {
             let db = connect(&settings, Who::Owner, "inspect")?;
-            Ok(SchemaState { found: schema::version(&db, &settings.schema)?, known: schema::SCHEMA_VERSION })
+            let found = schema::version(&db, &settings.schema)?;
+            let searches = shelf::is_there(&db, &settings.schema)?;
+            Ok(SchemaState { found, known: schema::SCHEMA_VERSION, searches })
         };
         on_a_thread(inspect).await
     }
@@ -197,8 +214,10 @@ impl Postgres {
     /// Has the server look at what the tables hold now, as it does by itself after a while.
     pub async fn analyse(&self) -> Result<(), StoreError> {
         let settings = self.pool.settings().clone();
-        on_a_thread(move || connect(&settings, Who::Owner, "analyse")?.batch("ANALYZE").map_err(|error| meaning(&error)))
-            .await
+        on_a_thread(move || {
+            connect(&settings, Who::Owner, "analyse")?.batch("ANALYZE").map_err(|error| meaning(&error))
+        })
+        .await
     }
 
     fn write<T, F>(&self, scope: &Scope, work: F) -> StoreFuture<'_, T>

@@ -30,6 +30,11 @@ pub(super) const SKIPPING_TAKEN: &str = "";
 /// Turns that nobody will answer any more, likewise.
 pub(super) const ABANDONED: &str = "turn.status = 'pending'";
 
+/// Runs a statement of whose answer nothing is needed.
+pub(super) fn send(db: &Connection, sql: &str, values: impl Params) -> Result<()> {
+    db.prepare_cached(sql)?.execute(values).map(drop)
+}
+
 /// Begins to look at a tenant's rows; in a file they are all in sight.
 pub(super) fn enter(_: &Connection, _tenant: &str) -> std::result::Result<(), crate::store::StoreError> {
     Ok(())

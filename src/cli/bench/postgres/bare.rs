@@ -74,9 +74,8 @@ async fn open_turn(bare: &Bare, user: &str, session: Uuid) -> Result<Opened, Err
     let (key, number): (i64, i64) = (place.get(0), place.get(1));
     let (nothing, no_bytes) = (None::<String>, None::<&[u8]>);
     let question = QUESTION.as_bytes();
-    let row: [&(dyn tokio_postgres::types::ToSql + Sync); 13] = [
-        &key, &number, &id, &"pending", &"user", &question, &no_bytes, &nothing, &"{}", &now, &none, &one, &none,
-    ];
+    let row: [&(dyn tokio_postgres::types::ToSql + Sync); 13] =
+        [&key, &number, &id, &"pending", &"user", &question, &no_bytes, &nothing, &"{}", &now, &none, &one, &none];
     let turn_key: i64 = db.query_one(&bare.insert, &row).await?.get(0);
     let (print, parent) = ([1_u8; 16].as_slice(), number - 1);
     db.execute(&bare.place, &[&turn_key, &parent, &print, &no_bytes, &print, &print, &nothing, &nothing]).await?;

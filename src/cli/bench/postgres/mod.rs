@@ -4,6 +4,8 @@
 //! connections, in alternating slices.
 
 mod bare;
+mod expiry;
+pub(super) mod knowledge;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -34,6 +36,9 @@ async fn open(url: &str) -> anyhow::Result<Tested> {
 
 /// Measures everything and answers the table.
 pub(super) async fn run(args: &StoreArgs, url: &str) -> anyhow::Result<Table> {
+    if let Some(turns) = args.expire {
+        return expiry::run(url, turns, args.lasting()).await;
+    }
     let mut table = Table { machine: machine(), rows: Vec::new() };
     for writers in [1, WRITERS] {
         table.rows.push(writing(url, writers, args.lasting()).await?);
@@ -96,12 +101,17 @@ async fn reading(url: &str, messages: usize) -> anyhow::Result<Row> {
     })
 }
 
-/// Times that were taken; the first half was to warm up.
+/// Times that were taken.
 struct Times(Vec<Duration>);
 
 impl Times {
+    /// Without the first half, which was to warm up.
     fn of(mut times: Vec<Duration>) -> Self {
-        let mut times = times.split_off(times.len() / 2);
+        Self::sorted(times.split_off(times.len() / 2))
+    }
+
+    /// All of them.
+    fn sorted(mut times: Vec<Duration>) -> Self {
         times.sort_unstable();
         Self(times)
     }
