@@ -88,7 +88,7 @@ use self::pool::Pool;
 use self::sql::Connection;
 use self::writer::Notes;
 use super::whose::Whose;
-use super::{ChangeMark, StoreError, StoreFuture};
+use super::{ChangeMark, Expired, StoreError, StoreFuture};
 use crate::clock::Clock;
 use crate::episode::EpisodeSettings;
 use crate::scope::Scope;
@@ -99,6 +99,9 @@ use Postgres as Backend;
 
 /// How often a process says that it is there, and writes down what was looked at.
 const ALIVE_EVERY: Duration = Duration::from_secs(10);
+
+/// Most turns of a tenant that go in one transaction: nobody of the tenant can write meanwhile.
+const EXPIRED_AT_ONCE: usize = 100;
 
 /// Lists that say whose the things on them are, and that everybody may see.
 const LISTS: [&str; 4] = ["recall_row_todo", "recall_vector_todo", "topic_todo", "fact_todo"];
@@ -263,19 +266,26 @@ impl Postgres {
         })
     }
 
-    /// Writes for every tenant, one transaction each, until a limit is used up.
-    fn write_some<T, F>(&self, limit: usize, used: fn(&T) -> u64, work: F) -> StoreFuture<'_, Vec<T>>
+    /// Lets turns go tenant by tenant until a limit is used up, a few at a time: a tenant's people wait while some of its turns go.
+    fn write_some<F>(&self, limit: usize, work: F) -> StoreFuture<'_, Vec<Expired>>
     where
-        T: Send + 'static,
-        F: FnOnce(&Connection, usize) -> Result<T, StoreError> + Clone + Send + 'static,
+        F: FnOnce(&Connection, usize) -> Result<Expired, StoreError> + Clone + Send + 'static,
     {
         Box::pin(async move {
             let (mut done, mut left) = (Vec::new(), limit);
             for tenant in self.tenants_of("known_tenant").await? {
-                let work = work.clone();
-                let one = self.pool.write(Whose::Tenant(tenant), move |db| work(db, left)).await?;
-                left = left.saturating_sub(usize::try_from(used(&one)).unwrap_or(usize::MAX));
-                done.push(one);
+                let mut of_tenant = Expired::default();
+                loop {
+                    let (work, some) = (work.clone(), left.min(EXPIRED_AT_ONCE));
+                    let one = self.pool.write(Whose::Tenant(tenant.clone()), move |db| work(db, some)).await?;
+                    left = left.saturating_sub(usize::try_from(one.turns).unwrap_or(usize::MAX));
+                    // Whether there is more, the last look says.
+                    of_tenant = Expired { more: one.more, ..of_tenant.and(one) };
+                    if !one.more || left == 0 {
+                        break;
+                    }
+                }
+                done.push(of_tenant);
                 if left == 0 {
                     break;
                 }

@@ -55,7 +55,7 @@ use self::lock::Lock;
 use self::readers::Readers;
 use self::writer::{Notes, Writer};
 use super::whose::Whose;
-use super::{AskedPassages, ChangeMark, SeenPassages, StoreError, StoreFuture};
+use super::{AskedPassages, ChangeMark, Expired, SeenPassages, StoreError, StoreFuture};
 use crate::clock::Clock;
 use crate::episode::EpisodeSettings;
 use crate::scope::{Scope, TenantScope};
@@ -193,10 +193,9 @@ impl Sqlite {
     }
 
     /// Writes for every tenant as far as a limit allows; in a file that is one transaction.
-    fn write_some<T, F>(&self, limit: usize, _used: fn(&T) -> u64, work: F) -> StoreFuture<'_, Vec<T>>
+    fn write_some<F>(&self, limit: usize, work: F) -> StoreFuture<'_, Vec<Expired>>
     where
-        T: Send + 'static,
-        F: FnOnce(&Connection, usize) -> Result<T, StoreError> + Send + 'static,
+        F: FnOnce(&Connection, usize) -> Result<Expired, StoreError> + Send + 'static,
     {
         self.write_each(move |db| work(db, limit))
     }
