@@ -21,7 +21,7 @@ pub(super) struct Opened {
 /// Opens the store.
 pub(super) async fn open(settings: &Settings, clock: &Arc<dyn Clock>) -> anyhow::Result<Opened> {
     match settings.database_url() {
-        Some(url) => open_database(url, settings, clock).await,
+        Some(_) => open_database(settings, clock).await,
         None => open_file(settings, clock),
     }
 }
@@ -51,10 +51,11 @@ fn open_sqlite(data: &Path, clock: &Arc<dyn Clock>) -> anyhow::Result<Sqlite> {
 }
 
 #[cfg(feature = "postgres")]
-async fn open_database(url: &str, settings: &Settings, clock: &Arc<dyn Clock>) -> anyhow::Result<Opened> {
-    use crate::store::{Postgres, PostgresSettings};
+async fn open_database(settings: &Settings, clock: &Arc<dyn Clock>) -> anyhow::Result<Opened> {
+    use crate::store::Postgres;
 
-    let opened = Postgres::open(PostgresSettings::new(url), Arc::clone(clock)).await.map_err(unreachable)?;
+    let database = settings.database().expect("whoever asks has seen its address");
+    let opened = Postgres::open(database, Arc::clone(clock)).await.map_err(unreachable)?;
     let store = opened.with_windows(&settings.episodes());
     let place = PathBuf::from(format!("PostgreSQL at {}", store.place()));
     Ok(Opened { store: Arc::new(store), file: None, place })
@@ -69,6 +70,6 @@ pub(super) fn unreachable(error: StoreError) -> anyhow::Error {
 }
 
 #[cfg(not(feature = "postgres"))]
-async fn open_database(_: &str, _: &Settings, _: &Arc<dyn Clock>) -> anyhow::Result<Opened> {
+async fn open_database(_: &Settings, _: &Arc<dyn Clock>) -> anyhow::Result<Opened> {
     anyhow::bail!("this recalld was built without the feature `postgres`")
 }

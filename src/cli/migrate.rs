@@ -4,24 +4,25 @@ use std::process::ExitCode;
 
 use super::Common;
 use super::failure::Failure;
+use crate::config::Settings;
 
 pub(super) fn migrate(common: &Common) -> anyhow::Result<ExitCode> {
     let settings = common.load([])?.settings;
-    let Some(url) = settings.database_url() else {
+    if settings.database_url().is_none() {
         let usage = "there is no database to migrate; name one with --database or `database_url` (a data file is brought up to \
                      date when it is opened)";
         return Err(Failure::Usage(usage.to_owned()).into());
-    };
-    run(url, common.json)?;
+    }
+    run(&settings, common.json)?;
     Ok(ExitCode::SUCCESS)
 }
 
 #[cfg(feature = "postgres")]
-fn run(url: &str, json: bool) -> anyhow::Result<()> {
+fn run(settings: &Settings, json: bool) -> anyhow::Result<()> {
     use super::output;
-    use crate::store::{Postgres, PostgresSettings};
+    use crate::store::Postgres;
 
-    let settings = PostgresSettings::new(url);
+    let settings = settings.database().expect("whoever asks has seen its address");
     let place = settings.place();
     let state = super::runtime()?.block_on(Postgres::migrate(settings)).map_err(super::database::unreachable)?;
     match (state.found, state.known) {
@@ -32,6 +33,6 @@ fn run(url: &str, json: bool) -> anyhow::Result<()> {
 }
 
 #[cfg(not(feature = "postgres"))]
-fn run(_: &str, _: bool) -> anyhow::Result<()> {
+fn run(_: &Settings, _: bool) -> anyhow::Result<()> {
     anyhow::bail!("this recalld was built without the feature `postgres`")
 }

@@ -24,6 +24,8 @@ use crate::memory::{AskingSettings, ClarificationSettings, InjectInto, Knowledge
 use crate::mode::Mode;
 use crate::period::{Period, Ttl};
 use crate::recall::{Profile, RecallSettings};
+#[cfg(feature = "postgres")]
+use crate::store::PostgresSettings;
 use crate::store::WaitingBounds;
 use crate::tenant::Limits;
 use crate::webhook::{HookSettings, HookUrl, SigningSecret};
@@ -39,6 +41,12 @@ pub struct Settings {
     pub listen: SocketAddr,
     pub data: PathBuf,
     pub database_url: String,
+    pub database_root_certificate: PathBuf,
+    pub database_connections_max: usize,
+    pub database_wait_timeout: Period,
+    pub database_connect_timeout: Period,
+    pub database_statement_timeout: Period,
+    pub database_passages_held_max: usize,
     pub live_url: String,
     pub log: String,
     pub log_format: LogFormat,
@@ -213,6 +221,12 @@ impl Default for Settings {
             listen: SocketAddr::from(([127, 0, 0, 1], 7077)),
             data: PathBuf::new(),
             database_url: String::new(),
+            database_root_certificate: PathBuf::new(),
+            database_connections_max: 16,
+            database_wait_timeout: Period::seconds(30),
+            database_connect_timeout: Period::seconds(5),
+            database_statement_timeout: Period::seconds(20),
+            database_passages_held_max: 20_000,
             live_url: String::new(),
             log: "info".into(),
             log_format: LogFormat::Text,
@@ -324,6 +338,20 @@ impl Settings {
     /// The database that several instances share, if one is set.
     pub fn database_url(&self) -> Option<&str> {
         Some(self.database_url.as_str()).filter(|url| !url.is_empty())
+    }
+
+    /// How that database is reached.
+    #[cfg(feature = "postgres")]
+    pub fn database(&self) -> Option<PostgresSettings> {
+        let mut database = PostgresSettings::new(self.database_url()?);
+        let certificate = Some(self.database_root_certificate.clone());
+        database.root_certificate = certificate.filter(|path| !path.as_os_str().is_empty());
+        database.connections_max = self.database_connections_max;
+        database.wait_timeout = self.database_wait_timeout.duration();
+        database.connect_timeout = self.database_connect_timeout.duration();
+        database.statement_timeout = self.database_statement_timeout.duration();
+        database.passages_held_max = self.database_passages_held_max;
+        Some(database)
     }
 
     /// The Redis where several instances keep visitors' sessions, if one is set.
@@ -567,6 +595,9 @@ impl Settings {
         let is_postgres = |url: &str| url.starts_with("postgres://") || url.starts_with("postgresql://");
         if self.database_url().is_some_and(|url| !is_postgres(url)) {
             return Err("`database_url` must begin with postgres://; a file is named by `data`".into());
+        }
+        if self.database_connections_max == 0 {
+            return Err("`database_connections_max` must be 1 or more".into());
         }
         if self.database_url().is_some() && !cfg!(feature = "postgres") {
             return Err("`database_url` is set, and this recalld was built without the feature `postgres`".into());

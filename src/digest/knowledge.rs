@@ -10,6 +10,8 @@ use crate::store::StoreError;
 
 /// Passages in one transaction.
 const BATCH: usize = 64;
+/// The same where they are made ready for a store that searches them.
+const SHELVED: usize = 500;
 
 impl Memory {
     /// Makes the vectors of all passages that have none of our embedder's.
@@ -38,6 +40,22 @@ impl Memory {
         if made > 0 {
             info!(passages = made, "{made} passages have vectors of `{}` now", embedder.id());
         }
+        self.shelve_knowledge().await?;
         Ok(Embedded { made, waiting: false })
+    }
+
+    /// Makes what large tenants know ready for a store that searches it.
+    async fn shelve_knowledge(&self) -> Result<(), StoreError> {
+        let (mut all, knowledge) = (0, self.parts.store.knowledge());
+        loop {
+            match knowledge.shelve(SHELVED).await? {
+                0 => break,
+                some => all += some,
+            }
+        }
+        if all > 0 {
+            info!(passages = all, "{all} passages can be searched by the database now");
+        }
+        Ok(())
     }
 }

@@ -15,7 +15,7 @@ mod terms;
 pub use chunk::{PASSAGE_TOKENS_MAX, chunk};
 pub use kind::Kind;
 pub use parse::{Block, Hint, ParseError, Parsed, parse};
-pub use rank::{Ranked, Seen, rank};
+pub use rank::{Measure, Measures, Ranked, Seen, rank, rank_among};
 pub use terms::{AskedTerm, Terms, asked_terms, terms_of};
 
 use jiff::Timestamp;

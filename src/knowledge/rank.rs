@@ -40,6 +40,12 @@ pub struct Ranked {
 pub fn rank(seen: &[Seen], thresholds: Thresholds, limit: usize) -> Vec<Ranked> {
     let words = Measure::of(seen.iter().map(|seen| seen.bm25));
     let meaning = Measure::of(seen.iter().filter_map(|seen| seen.similarity));
+    rank_among(seen, &Measures { words, meaning }, thresholds, limit)
+}
+
+/// The same for passages that are not all there are: what the others are like is known by their measures.
+pub fn rank_among(seen: &[Seen], all: &Measures, thresholds: Thresholds, limit: usize) -> Vec<Ranked> {
+    let Measures { words, meaning } = all;
     let ranked = |(at, seen): (usize, &Seen)| {
         let (words, meaning) =
             (words.of_one(seen.bm25), MEANING * seen.similarity.map_or(0.0, |near| meaning.of_one(near)));
@@ -72,11 +78,22 @@ fn is_related(seen: &Seen, thresholds: Thresholds) -> bool {
     }
 }
 
+/// What all of a tenant's passages are like, measured by a question.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Measures {
+    /// Their scores by words.
+    pub words: Measure,
+    /// How near they are in meaning.
+    pub meaning: Measure,
+}
+
 /// The middle of many numbers, and how far they lie from it.
-#[derive(Debug, Clone, Copy)]
-struct Measure {
-    mean: f32,
-    spread: f32,
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Measure {
+    /// The middle.
+    pub mean: f32,
+    /// How far they lie from it.
+    pub spread: f32,
 }
 
 impl Measure {

@@ -1,11 +1,12 @@
 //! What a store keeps of a tenant's knowledge: documents, their originals, and the passages they were cut into.
 //!
 //! Nothing here knows what a file is or how passages are found: whoever searches reads them with [`Knowledge::held_document`] and follows
-//! by [`Knowledge::version`]. So every backend ranks alike, and none needs a search engine of its own.
+//! by [`Knowledge::version`]. So every backend ranks alike, and none needs a search engine of its own. One that has one may search what is
+//! too much for memory ([`Knowledge::search`]): it hands out what it saw, and the same ranking follows.
 
 use super::{Page, PageRequest, StoreFuture};
 use crate::id::DocumentId;
-use crate::knowledge::{Document, Kind, Passage};
+use crate::knowledge::{AskedTerm, Document, Kind, Measures, Passage, Seen};
 use crate::scope::TenantScope;
 
 /// The part of a store that keeps knowledge.
@@ -65,6 +66,55 @@ pub trait Knowledge: Send + Sync {
 
     /// Keeps vectors. A passage whose document changed meanwhile, or went, is passed over.
     fn keep_vectors(&self, embedder: &str, vectors: Vec<(DuePassage, Vec<f32>)>) -> StoreFuture<'_, ()>;
+
+    /// Makes passages of large tenants ready to be searched here, some at a time; answers how many. A store that does not search has
+    /// nothing to do.
+    fn shelve(&self, _limit: usize) -> StoreFuture<'_, u64> {
+        Box::pin(std::future::ready(Ok(0)))
+    }
+
+    /// The passages that may be about a question, if this store searches what the tenant knows; `None` where whoever asks holds it in
+    /// memory.
+    fn search(&self, _tenant: &TenantScope, _asked: AskedPassages) -> StoreFuture<'_, Option<SeenPassages>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+}
+
+/// A question, as passages are searched for it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AskedPassages {
+    /// Its words.
+    pub terms: Vec<AskedTerm>,
+    /// What it means.
+    pub vector: Option<Vec<f32>>,
+    /// To whom.
+    pub embedder: String,
+}
+
+/// Passages that may be about a question, and what all of the tenant's are like.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct SeenPassages {
+    /// What was seen of each.
+    pub seen: Vec<Seen>,
+    /// Where each is, in the same order.
+    pub places: Vec<SeenPlace>,
+    /// What all are like.
+    pub all: Measures,
+}
+
+/// Where a passage is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SeenPlace {
+    /// In which document.
+    pub document: DocumentId,
+    /// In which version of it.
+    pub version: u32,
+    /// Which.
+    pub number: u32,
+    /// What the document is called.
+    pub name: String,
+    /// What it calls itself.
+    pub title: String,
 }
 
 /// A document that is to be kept.

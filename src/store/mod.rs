@@ -40,7 +40,10 @@ pub use facts::{
     QUOTES_LAST, STATEMENTS_MAX, Understood, Undo, Undone, Unread, WhichFacts,
 };
 pub use job::{Claim, Effect, Finished, JobCounts, Jobs};
-pub use knowledge::{DuePassage, HeldDocument, Knowledge, KnowledgeBounds, KnowledgeOutline, NewDocument};
+pub use knowledge::{
+    AskedPassages, DuePassage, HeldDocument, Knowledge, KnowledgeBounds, KnowledgeOutline, NewDocument, SeenPassages,
+    SeenPlace,
+};
 pub use ledger::{DaySpent, Ledger, UNUSED_ANSWERS_MAX, UnusedAnswer, day_of};
 pub use outbox::{OUTBOX_DEAD_MAX, OUTBOX_WAITING_MAX, Outbox, Parcel, ParcelClaim, ParcelCounts, PostedParcel};
 pub use page::{Page, PageRequest};

@@ -56,5 +56,7 @@ mod stream;
 mod takeout;
 mod tenants;
 mod topics;
+#[cfg(feature = "postgres")]
+mod two_databases;
 mod upstream;
 mod webhooks;

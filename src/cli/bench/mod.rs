@@ -4,8 +4,14 @@ mod archive;
 mod bare;
 mod chatter;
 mod facts;
+mod knowledge;
 mod live;
 mod long;
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(not(feature = "postgres"))]
+#[path = "without_postgres.rs"]
+mod postgres;
 mod process;
 mod proxy;
 mod recall;
@@ -58,6 +64,8 @@ enum What {
     Takeout(takeout::TakeoutArgs),
     /// What of the answers survives in summaries of a twentieth.
     Summaries(summaries::SummariesArgs),
+    /// What a large tenant knows, searched by PostgreSQL beside all of it in memory: how much is found, and how quickly.
+    Knowledge(knowledge::KnowledgeArgs),
     /// What is learned from what people type, and what is not.
     Facts(facts::FactsArgs),
     /// The bare pass-through that `proxy` is measured beside, in a process of its own.
@@ -86,6 +94,7 @@ pub(super) fn bench(args: &BenchArgs, json: bool) -> anyhow::Result<ExitCode> {
         What::Archive(args) => runtime.block_on(archive::run(args))?.print(json),
         What::Takeout(args) => runtime.block_on(takeout::run(args))?.print(json),
         What::Summaries(args) => recall::print(&summaries::run(args)?, json)?,
+        What::Knowledge(args) => runtime.block_on(postgres::knowledge::run(args))?.print(json),
         What::Facts(args) => recall::print(&facts::run(args)?, json)?,
         What::PassThrough { here, there } => {
             runtime.block_on(scene::serve_on(*here, scene::pass_through(*there)))?;

@@ -37,13 +37,33 @@ pub(super) struct StoreArgs {
     /// Where to work; the folder needs about 1 GB for a million messages and is emptied afterwards.
     #[arg(long, value_name = "DIR")]
     folder: Option<PathBuf>,
+    /// Measure a PostgreSQL instead, in tables of its own that go afterwards; the address as in `database_url`.
+    #[arg(long, value_name = "URL")]
+    pub(super) url: Option<String>,
+    /// With `--url`: let so many turns expire while others chat, instead of everything else.
+    #[arg(long, value_name = "N", requires = "url")]
+    pub(super) expire: Option<usize>,
 }
 
-const WRITERS: usize = 64;
-const SESSION_TURNS: usize = 100;
+impl StoreArgs {
+    /// How long each writing measurement lasts.
+    #[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "asked by the measurements of PostgreSQL"))]
+    pub(super) fn lasting(&self) -> Duration {
+        Duration::from_secs_f64(self.seconds)
+    }
+
+    /// How many messages are stored before reading is measured.
+    #[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "likewise"))]
+    pub(super) fn messages(&self) -> usize {
+        self.messages
+    }
+}
+
+pub(super) const WRITERS: usize = 64;
+pub(super) const SESSION_TURNS: usize = 100;
 /// A batch of the filling; large, because filling is not what is measured.
 const FILL_BATCH: usize = 1_000;
-const READS: usize = 20_000;
+pub(super) const READS: usize = 20_000;
 /// Topics that a question is placed among, turns in each before that, and how often it is measured.
 const TOPICS: usize = 20;
 const TOPIC_TURNS: usize = 5;
@@ -53,6 +73,9 @@ type Tested = Waiting<Sqlite>;
 
 /// Measures everything and answers the table.
 pub(super) async fn run(args: &StoreArgs) -> anyhow::Result<Table> {
+    if let Some(url) = &args.url {
+        return super::postgres::run(args, url).await;
+    }
     let folder =
         args.folder.clone().unwrap_or_else(std::env::temp_dir).join(format!("recalld-bench-{}", std::process::id()));
     std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
@@ -81,7 +104,7 @@ async fn writing(folder: &Path, writers: usize, lasting: Duration) -> anyhow::Re
     let mut bare = Bare::open(&folder.join(format!("bare-{writers}.db")))?;
     let (mut ours, mut theirs) = (0.0, 0.0);
     for _ in 0..SLICES {
-        ours += turns_per_second(&store, writers, lasting / SLICES).await?;
+        ours += turns_per_second(&store, writers, |_| scope(), lasting / SLICES).await?;
         theirs += bare.turns_per_second(writers, QUESTION, ANSWER, lasting / SLICES)?;
     }
     let (ours, theirs) = (ours / f64::from(SLICES), theirs / f64::from(SLICES));
@@ -111,22 +134,28 @@ fn open(path: &Path) -> anyhow::Result<Arc<Tested>> {
     Ok(Arc::new(Waiting::new(sqlite, clock, WaitingBounds { turns_max: 1_000, bytes_max: 1 << 26 })))
 }
 
-fn scope() -> Scope {
+pub(super) fn scope() -> Scope {
     Scope::new(Tenant::default(), User::anonymous())
 }
 
-async fn turns_per_second(store: &Arc<Tested>, writers: usize, lasting: Duration) -> anyhow::Result<f64> {
+/// Opens and closes turns for a while, each writer in a session of its own; answers turns a second.
+pub(super) async fn turns_per_second<S: Store>(
+    store: &Arc<S>,
+    writers: usize,
+    whose: fn(usize) -> Scope,
+    lasting: Duration,
+) -> anyhow::Result<f64> {
     let turns = Arc::new(AtomicU64::new(0));
     let started = Instant::now();
     let mut tasks = JoinSet::new();
-    for _ in 0..writers {
+    for writer in 0..writers {
         let (store, turns) = (Arc::clone(store), Arc::clone(&turns));
         tasks.spawn(async move {
-            let session = RandomIds.session();
+            let (scope, session) = (whose(writer), RandomIds.session());
             // As in a chat: the first turn begins a topic, the others join it.
             let mut topic = InTopic { id: RandomIds.topic(Timestamp::now()), begins: Some(QUESTION.to_owned()) };
             while started.elapsed() < lasting {
-                one_turn(&store, session, topic.clone()).await?;
+                one_turn(&*store, &scope, session, topic.clone()).await?;
                 topic.begins = None;
                 turns.fetch_add(1, Ordering::Relaxed);
             }
@@ -139,8 +168,14 @@ async fn turns_per_second(store: &Arc<Tested>, writers: usize, lasting: Duration
     Ok(turns.load(Ordering::Relaxed) as f64 / started.elapsed().as_secs_f64())
 }
 
-async fn one_turn(store: &Tested, session: SessionId, topic: InTopic) -> Result<(), crate::store::StoreError> {
-    let (scope, now) = (scope(), Timestamp::now());
+/// A turn as users get it: a question on disk, an answer on disk.
+pub(super) async fn one_turn(
+    store: &dyn Store,
+    scope: &Scope,
+    session: SessionId,
+    topic: InTopic,
+) -> Result<(), crate::store::StoreError> {
+    let now = Timestamp::now();
     let id = RandomIds.turn(now);
     let question = Message::new(Role::User, QUESTION, now);
     let open = OpenTurn {
@@ -152,7 +187,7 @@ async fn one_turn(store: &Tested, session: SessionId, topic: InTopic) -> Result<
         asked_at: None,
         place: Default::default(),
     };
-    store.open_turn(&scope, open).await?;
+    store.open_turn(scope, open).await?;
     let messages = vec![Message::new(Role::Assistant, ANSWER, Timestamp::now())];
     let closed = ClosedTurn {
         id,
@@ -165,7 +200,7 @@ async fn one_turn(store: &Tested, session: SessionId, topic: InTopic) -> Result<
         trace: None,
         topic: Some(topic),
     };
-    store.close_turn(&scope, closed).await.map(drop)
+    store.close_turn(scope, closed).await.map(drop)
 }
 
 /// Fills a file with so many messages, in sessions of so many turns; answers the sessions. `said` makes a question
@@ -177,13 +212,25 @@ pub(super) async fn fill(
     mut said: impl FnMut(usize) -> (String, String),
 ) -> anyhow::Result<Vec<SessionId>> {
     let store = open(path)?;
+    let sessions = fill_store(&store, messages, session_turns, &mut said).await?;
+    store.close().await?;
+    Ok(sessions)
+}
+
+/// The same for a store of any kind.
+pub(super) async fn fill_store<S: Store>(
+    store: &Arc<S>,
+    messages: usize,
+    session_turns: usize,
+    said: &mut impl FnMut(usize) -> (String, String),
+) -> anyhow::Result<Vec<SessionId>> {
     let turns = messages / 2;
     let style = ProgressStyle::with_template("filling {bar:40} {human_pos} of {human_len} turns, {eta} left")?;
     let progress = ProgressBar::new(turns as u64).with_style(style);
     let sessions: Vec<SessionId> = (0..turns.div_ceil(session_turns)).map(|_| RandomIds.session()).collect();
     let mut filling = JoinSet::new();
     for session in sessions.clone() {
-        let store = Arc::clone(&store);
+        let store = Arc::clone(store);
         let drafts = (0..session_turns).map(|n| draft(said(n))).collect();
         filling.spawn(async move { store.add_turns(&scope(), session, Some(SessionSeed::default()), drafts).await });
         if filling.len() * session_turns >= FILL_BATCH {
@@ -195,7 +242,6 @@ pub(super) async fn fill(
         done??;
     }
     progress.finish_and_clear();
-    store.close().await?;
     Ok(sessions)
 }
 
@@ -217,11 +263,11 @@ pub(super) async fn settle(path: &Path) -> anyhow::Result<()> {
 }
 
 /// The same question and answer each time, but for a number.
-fn same(n: usize) -> (String, String) {
+pub(super) fn same(n: usize) -> (String, String) {
     (format!("{QUESTION} ({n})"), format!("{ANSWER} ({n})"))
 }
 
-fn draft((question, answer): (String, String)) -> TurnDraft {
+pub(super) fn draft((question, answer): (String, String)) -> TurnDraft {
     let now = Timestamp::now();
     let messages = vec![Message::new(Role::User, question, now), Message::new(Role::Assistant, answer, now)];
     TurnDraft { id: RandomIds.turn(now), messages, metadata: Default::default(), created_at: None }
@@ -234,7 +280,7 @@ async fn placing(folder: &Path) -> anyhow::Result<Row> {
     let (session, topics) = (RandomIds.session(), (0..TOPICS).map(|_| RandomIds.topic(Timestamp::now())));
     let topics: Vec<TopicId> = topics.collect();
     for id in topics.iter().cycle().take(TOPICS * TOPIC_TURNS) {
-        one_turn(&store, session, InTopic { id: *id, begins: Some(QUESTION.to_owned()) }).await?;
+        one_turn(&*store, &scope(), session, InTopic { id: *id, begins: Some(QUESTION.to_owned()) }).await?;
     }
     let (mut warm, mut changed) = (Vec::new(), Vec::new());
     for n in 0..PLACINGS {
@@ -244,7 +290,7 @@ async fn placing(folder: &Path) -> anyhow::Result<Row> {
             desk.place(&scope(), at, QUESTION, || topics[0]).await?;
             times.push(started.elapsed());
         }
-        one_turn(&store, session, InTopic { id: topics[n % TOPICS], begins: None }).await?;
+        one_turn(&*store, &scope(), session, InTopic { id: topics[n % TOPICS], begins: None }).await?;
     }
     let p50 = |times: &mut Vec<Duration>| {
         times.sort_unstable();
@@ -311,7 +357,7 @@ async fn starting(folder: &Path, filled: &Path, messages: usize) -> anyhow::Resu
     Ok(rows)
 }
 
-fn in_words(messages: usize) -> String {
+pub(super) fn in_words(messages: usize) -> String {
     match messages {
         0..1_000 => messages.to_string(),
         1_000..1_000_000 => format!("{} k", messages / 1_000),

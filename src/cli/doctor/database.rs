@@ -1,17 +1,26 @@
 //! The database that several instances share.
 
 use super::Check;
+use crate::config::Settings;
 
 /// Whether it answers, and what its tables are like.
 #[cfg(feature = "postgres")]
-pub(super) async fn look(url: &str) -> Vec<Check> {
-    use crate::store::{Postgres, PostgresSettings};
+pub(super) async fn look(settings: &Settings) -> Vec<Check> {
+    use crate::store::Postgres;
 
-    let settings = PostgresSettings::new(url);
+    let settings = settings.database().expect("whoever asks has seen its address");
     let place = settings.place();
     match Postgres::inspect(settings).await {
         Ok(state) => {
-            vec![Check::ok("data", format!("PostgreSQL at {place} answers")), schema(state.found, state.known)]
+            let knowledge = match state.searches {
+                true => "large tenants are searched by the database (pgvector)",
+                false => {
+                    "all tenants are held in memory; `CREATE EXTENSION vector` (0.8 or later) and `recalld migrate` have \
+                     the database search large ones"
+                }
+            };
+            let answers = Check::ok("data", format!("PostgreSQL at {place} answers"));
+            vec![answers, schema(state.found, state.known), Check::ok("knowledge", knowledge)]
         }
         Err(error) => {
             let hint = "is the server there, and is `database_url` right? until it answers, turns wait in memory";
@@ -21,7 +30,7 @@ pub(super) async fn look(url: &str) -> Vec<Check> {
 }
 
 #[cfg(not(feature = "postgres"))]
-pub(super) async fn look(_: &str) -> Vec<Check> {
+pub(super) async fn look(_: &Settings) -> Vec<Check> {
     vec![Check::fail("data", "`database_url` is set, and this recalld was built without the feature `postgres`")]
 }
 

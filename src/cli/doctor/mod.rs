@@ -97,7 +97,7 @@ async fn examine(common: &Common) -> Vec<Check> {
     let seen = if settings.database_url().is_some() { Ok(None) } else { Sqlite::inspect(&data) };
     checks.push(here::settings(common, settings));
     match settings.database_url() {
-        Some(url) => checks.extend(database::look(url).await),
+        Some(_) => checks.extend(database::look(settings).await),
         None => checks.extend(here::data_file(&data, &seen)),
     }
     if let Some(url) = settings.live_url() {

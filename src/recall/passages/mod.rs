@@ -1,7 +1,8 @@
 //! What a tenant knows, in memory: finding the passages that are about a question.
 //!
 //! A document is held as words and vectors (`index`), a tenant as its documents. Nothing is asked of the store but whether anything
-//! changed, and then only what changed is read; the texts of the few passages that were found are fetched at the end.
+//! changed, and then only what changed is read; the texts of the few passages that were found are fetched at the end. A store that searches
+//! by itself what is too much for memory is asked instead, and the same ranking follows.
 //!
 //! Reading order: the desk here, `index`, `tell` (passages as asides).
 //!
@@ -16,11 +17,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use self::index::DocumentIndex;
 use super::RecallError;
 use super::index::kernel::quantise;
-use crate::knowledge::{Citation, Passage, PassageId, Seen, asked_terms, rank};
+use crate::knowledge::{Citation, Passage, PassageId, Ranked, Seen, asked_terms, rank, rank_among};
 use crate::language::Tongue;
 use crate::model::embed::Embedder;
 use crate::scope::{Tenant, TenantScope};
-use crate::store::{KnowledgeOutline, Store};
+use crate::store::{AskedPassages, KnowledgeOutline, SeenPassages, SeenPlace, Store};
 use crate::topic::Thresholds;
 
 /// What is looked for.
@@ -68,16 +69,29 @@ impl TenantShelf {
         self.documents.iter().flat_map(|document| document.look(&asked, &statistics, vector.as_ref())).collect()
     }
 
-    /// The document of a passage, and its number there.
-    fn place(&self, mut at: usize) -> Option<(&Arc<DocumentIndex>, u32)> {
+    /// Where a passage is.
+    fn place(&self, mut at: usize) -> Option<SeenPlace> {
         self.documents.iter().find_map(|document| match at.checked_sub(document.passages()) {
             Some(further) => {
                 at = further;
                 None
             }
-            None => Some((document, at as u32 + 1)),
+            None => Some(SeenPlace {
+                document: document.id,
+                version: document.version,
+                number: at as u32 + 1,
+                name: document.name.clone(),
+                title: document.title.clone(),
+            }),
         })
     }
+}
+
+/// The best passages, what was seen of all of them, and where the best are.
+struct Best {
+    ranked: Vec<Ranked>,
+    seen: Vec<Seen>,
+    places: Vec<SeenPlace>,
 }
 
 /// Holds what tenants know, the most recently used.
@@ -107,12 +121,39 @@ impl Passages {
         tenant: &TenantScope,
         sought: &SoughtPassages<'_>,
     ) -> Result<Vec<FoundPassage>, RecallError> {
-        let Some(shelf) = self.shelf(tenant).await? else { return Ok(Vec::new()) };
-        let seen = shelf.look(sought);
         let thresholds = Thresholds::of(self.embedder.id(), self.embedder.near());
-        let ranked = rank(&seen, thresholds, sought.limit);
-        let places = ranked.iter().filter_map(|ranked| shelf.place(ranked.at));
-        let wanted: Vec<_> = places.map(|(document, number)| (document.id, number)).collect();
+        let best = match self.searched(tenant, sought).await? {
+            Some(SeenPassages { seen, places, all }) => {
+                let ranked = rank_among(&seen, &all, thresholds, sought.limit);
+                Best { places: ranked.iter().map(|ranked| places[ranked.at].clone()).collect(), ranked, seen }
+            }
+            None => {
+                let Some(shelf) = self.shelf(tenant).await? else { return Ok(Vec::new()) };
+                let seen = shelf.look(sought);
+                let ranked = rank(&seen, thresholds, sought.limit);
+                Best { places: ranked.iter().filter_map(|ranked| shelf.place(ranked.at)).collect(), ranked, seen }
+            }
+        };
+        self.with_texts(tenant, best).await
+    }
+
+    /// What a store saw that searches by itself what this tenant knows.
+    async fn searched(
+        &self,
+        tenant: &TenantScope,
+        sought: &SoughtPassages<'_>,
+    ) -> Result<Option<SeenPassages>, RecallError> {
+        let asked = AskedPassages {
+            terms: asked_terms(sought.text, sought.tongue),
+            vector: sought.vector.map(<[f32]>::to_vec),
+            embedder: self.embedder.id().as_str().to_owned(),
+        };
+        Ok(self.store.knowledge().search(tenant, asked).await?)
+    }
+
+    /// Fetches what the best passages say.
+    async fn with_texts(&self, tenant: &TenantScope, best: Best) -> Result<Vec<FoundPassage>, RecallError> {
+        let wanted: Vec<_> = best.places.iter().map(|place| (place.document, place.number)).collect();
         if wanted.is_empty() {
             return Ok(Vec::new());
         }
@@ -124,24 +165,29 @@ impl Passages {
             .into_iter()
             .map(|(document, version, passage)| ((document, passage.number), (version, passage)))
             .collect();
-        let found = ranked.into_iter().filter_map(|ranked| {
-            let (document, number) = shelf.place(ranked.at)?;
+        let found = best.ranked.into_iter().zip(best.places).filter_map(|(ranked, place)| {
+            let SeenPlace { document, version, number, name: source, title } = place;
             // A document that was replaced meanwhile says something else under this number.
-            let (_, passage) =
-                texts.remove(&(document.id, number)).filter(|(version, _)| *version == document.version)?;
-            let id = PassageId { document: document.id, version: document.version, number };
-            let similarity = seen[ranked.at].similarity.unwrap_or(0.0).clamp(0.0, 1.0);
-            let (source, title) = (document.name.clone(), document.title.clone());
+            let (_, passage) = texts.remove(&(document, number)).filter(|(found, _)| *found == version)?;
+            let id = PassageId { document, version, number };
+            let similarity = best.seen[ranked.at].similarity.unwrap_or(0.0).clamp(0.0, 1.0);
             let citation = Citation { source, passage: id, similarity, title };
-            Some(FoundPassage {
-                passage,
-                citation,
-                score: ranked.score,
-                related: ranked.related,
-                signals: ranked.signals,
-            })
+            let (score, related, signals) = (ranked.score, ranked.related, ranked.signals);
+            Some(FoundPassage { passage, citation, score, related, signals })
         });
         Ok(found.collect())
+    }
+
+    /// Reads what changed in a tenant's knowledge, where it is held here.
+    pub(super) async fn follow(self: &Arc<Self>, tenant: &TenantScope) -> Result<(), RecallError> {
+        let nothing = SoughtPassages { text: "", tongue: Tongue::English, vector: None, limit: 0 };
+        match self.searched(tenant, &nothing).await? {
+            Some(_) => {
+                self.shelves().remove(tenant.tenant());
+                Ok(())
+            }
+            None => self.shelf(tenant).await.map(drop),
+        }
     }
 
     /// What a tenant knows, true to the store as of now; `None` for nothing.

@@ -43,7 +43,7 @@ impl Recall {
     pub fn follow_knowledge(&self, tenant: &TenantScope) {
         let (desk, tenant) = (Arc::clone(&self.passages), tenant.clone());
         // What fails here is tried again by the next question, which reports it.
-        tokio::spawn(async move { desk.shelf(&tenant).await.map(drop) });
+        tokio::spawn(async move { desk.follow(&tenant).await });
     }
 
     /// What the tenant knows about a question. Where only what was said in a time is asked for, nothing: documents were not said.

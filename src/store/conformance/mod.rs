@@ -28,6 +28,7 @@ pub mod knowledge;
 pub mod ledger;
 pub mod lifecycle;
 pub mod live;
+pub mod neighbours;
 pub mod outbox;
 pub mod recall;
 pub mod revisions;

@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use uuid::Uuid;
 
 use super::connect::meaning;
-use super::session::execute;
+use super::session::{execute, send};
 use super::sql::{Connection, Row, params};
 use crate::id::{EpisodeId, TurnId};
 use crate::scope::Scope;
@@ -51,14 +51,14 @@ pub(super) enum Told<T> {
 pub(super) fn note(db: &Connection, session_key: i64, turn: TurnId) -> Result<(), StoreError> {
     let sql = "SELECT 1 FROM note_turn(current_setting('recalld.tenant'), ?1, ?2)";
     let values = params![session_key, turn.as_uuid().as_bytes()];
-    db.query_row(sql, values, |_| Ok(())).map_err(|error| meaning(&error))
+    send(db, sql, values)
 }
 
 /// Notes a turn of a scope.
 pub(super) fn note_of(db: &Connection, scope: &Scope, turn: TurnId) -> Result<(), StoreError> {
     let sql = "SELECT 1 FROM note(?1, ?2, ?3, NULL)";
     let values = params![scope.tenant().as_str(), scope.user().as_str(), turn.as_uuid().as_bytes()];
-    db.query_row(sql, values, |_| Ok(())).map_err(|error| meaning(&error))
+    send(db, sql, values)
 }
 
 /// Notes that all of a tenant's scopes are to be read again.

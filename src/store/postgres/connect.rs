@@ -1,5 +1,6 @@
 //! Connecting, and what errors mean.
 
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -18,6 +19,8 @@ pub struct PostgresSettings {
     pub url: String,
     /// The schema in it that holds our tables: a plain name.
     pub schema: String,
+    /// The authority that signed the server's certificate, as a PEM file; without one those that browsers trust.
+    pub root_certificate: Option<PathBuf>,
     /// Most connections at one time; whoever needs one more waits.
     pub connections_max: usize,
     /// How long to wait for one that is free.
@@ -26,6 +29,14 @@ pub struct PostgresSettings {
     pub connect_timeout: Duration,
     /// How long a statement may take.
     pub statement_timeout: Duration,
+    /// Most passages of a tenant that are held in memory; those who know more are searched by the database, where that can.
+    pub passages_held_max: usize,
+    /// For tests: which statement forgets to say whose rows it means.
+    #[cfg(test)]
+    pub(super) blind: Option<std::sync::Arc<super::blind::Blind>>,
+    /// For tests: whether whoever serves stays the owner, whom nothing is hidden from where it is a superuser.
+    #[cfg(test)]
+    pub(super) unguarded: bool,
 }
 
 impl PostgresSettings {
@@ -34,16 +45,24 @@ impl PostgresSettings {
         Self {
             url: url.to_owned(),
             schema: "recalld".to_owned(),
+            root_certificate: None,
             connections_max: 16,
             wait_timeout: Duration::from_secs(30),
             connect_timeout: Duration::from_secs(5),
             statement_timeout: Duration::from_secs(20),
+            passages_held_max: 20_000,
+            #[cfg(test)]
+            blind: None,
+            #[cfg(test)]
+            unguarded: false,
         }
     }
 
     /// Where the database is, without a word of who may come in.
     pub fn place(&self) -> String {
-        let Ok(config) = Config::from_str(&self.url) else { return "an address that cannot be read".to_owned() };
+        let Ok(config) = Config::from_str(&self.plain_url()) else {
+            return "an address that cannot be read".to_owned();
+        };
         let host = match config.get_hosts().first() {
             Some(Host::Tcp(name)) => name.clone(),
             #[cfg(unix)]
@@ -52,6 +71,17 @@ impl PostgresSettings {
         };
         let port = config.get_ports().first().copied().unwrap_or(5432);
         format!("{host}:{port}/{} ({})", config.get_dbname().unwrap_or_default(), self.schema)
+    }
+
+    /// The address in words that the client knows. Whoever speaks TLS is always asked for a certificate that is signed and bears the
+    /// right name, so the two that ask for that are the one that asks for TLS.
+    fn plain_url(&self) -> String {
+        self.url.replace("sslmode=verify-full", "sslmode=require").replace("sslmode=verify-ca", "sslmode=require")
+    }
+
+    /// What certificates are believed.
+    pub(super) fn tls(&self) -> Result<Tls, StoreError> {
+        Tls::new(self.root_certificate.as_deref()).map_err(|reason| self.cannot(reason))
     }
 
     fn cannot(&self, reason: impl std::fmt::Display) -> StoreError {
@@ -67,7 +97,7 @@ impl PostgresSettings {
         {
             return Err(self.cannot("the schema's name must be lower-case letters, digits and underscores"));
         }
-        let mut config = Config::from_str(&self.url).map_err(|error| self.cannot(error))?;
+        let mut config = Config::from_str(&self.plain_url()).map_err(|error| self.cannot(error))?;
         let timeout = self.statement_timeout.as_millis();
         let ours = format!("-c statement_timeout={timeout} -c idle_in_transaction_session_timeout={}", 2 * timeout);
         let options = [config.get_options().unwrap_or_default(), &ours].join(" ");
@@ -89,7 +119,7 @@ pub(super) enum Who {
 /// Opens a connection. Blocks until that is done.
 pub(super) fn connect(settings: &PostgresSettings, who: Who, instance: &str) -> Result<Connection, StoreError> {
     let config = settings.checked()?;
-    let tls = Tls::new().map_err(|reason| settings.cannot(reason))?;
+    let tls = settings.tls()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| StoreError::Disk(error.to_string()))?;
     let connected =
@@ -103,17 +133,31 @@ pub(super) fn connect(settings: &PostgresSettings, who: Who, instance: &str) -> 
     });
     // The server gives up first: its word says more.
     let db = Connection::new(runtime, client, settings.statement_timeout + Duration::from_secs(5));
-    let schema = &settings.schema;
-    let mut setup = format!("SET search_path = {schema}, public; SET recalld.instance = '{instance}';");
-    if who == Who::Runtime {
-        setup.push_str(&format!(
-            "DO $$ BEGIN IF EXISTS (SELECT 1 FROM pg_roles WHERE rolname = '{RUNTIME_ROLE}')
-                 AND pg_has_role(current_user, '{RUNTIME_ROLE}', 'MEMBER') THEN
-                 SET ROLE {RUNTIME_ROLE}; END IF; END $$;"
-        ));
-    }
+    #[cfg(test)]
+    let db = db.with_blind(settings.blind.clone());
+    #[cfg(test)]
+    let who = if settings.unguarded { Who::Owner } else { who };
+    let setup = match who {
+        Who::Owner => at_home(&settings.schema, instance),
+        Who::Runtime => as_runtime(&settings.schema, instance),
+    };
     db.batch(&setup).map_err(|error| meaning(&error))?;
     Ok(db)
+}
+
+/// Makes a connection look at our tables.
+fn at_home(schema: &str, instance: &str) -> String {
+    format!("SET search_path = {schema}, public; SET recalld.instance = '{instance}';")
+}
+
+/// The same for whoever serves.
+pub(super) fn as_runtime(schema: &str, instance: &str) -> String {
+    let become_runtime = format!(
+        "DO $$ BEGIN IF EXISTS (SELECT 1 FROM pg_roles WHERE rolname = '{RUNTIME_ROLE}')
+             AND pg_has_role(current_user, '{RUNTIME_ROLE}', 'MEMBER') THEN
+             SET ROLE {RUNTIME_ROLE}; END IF; END $$;"
+    );
+    at_home(schema, instance) + &become_runtime
 }
 
 /// Says what an error means while data is read or written.

@@ -2,16 +2,22 @@
 //!
 //! The statements are those of `sqlite`, compiled once more for the connection of this folder: one way of deciding, one set of
 //! answers. What is PostgreSQL's own is here. Reading order: `schema_1.sql` and `schema` (tables, and who may see which rows),
-//! `connect`, `sql` and `value` (a connection as the statements speak to it), `dialect` (what is called otherwise), `pool` (a
-//! transaction for somebody), `changes` and `writer` (what others are told afterwards).
+//! `connect`, `sql` and `value` (a connection as the statements speak to it), `pipeline` (what is sent without waiting), `dialect` (what is called otherwise), `pool` (a
+//! transaction for somebody), `changes` and `writer` (what others are told afterwards), `shelf` (what
+//! large tenants know, searched here).
 
+mod bare;
+#[cfg(test)]
+mod blind;
 mod book;
 mod changes;
 mod connect;
 mod dialect;
 mod move_in;
+mod pipeline;
 mod pool;
 mod schema;
+mod shelf;
 mod sql;
 mod tls;
 mod value;
@@ -73,6 +79,7 @@ mod trace;
 #[path = "../sqlite/turn.rs"]
 mod turn;
 
+pub(crate) use bare::Bare;
 pub use connect::PostgresSettings;
 pub use move_in::MovedIn;
 
@@ -92,7 +99,7 @@ use self::writer::Notes;
 use super::backup::Backup;
 use super::erasure::{Entry, Erasure, Marks};
 use super::whose::Whose;
-use super::{ChangeMark, Findings, StoreError, StoreFuture};
+use super::{ChangeMark, Expired, Findings, StoreError, StoreFuture};
 use crate::clock::Clock;
 use crate::episode::EpisodeSettings;
 use crate::id::{Ids, RandomIds};
@@ -108,6 +115,9 @@ const ALIVE_EVERY: Duration = Duration::from_secs(10);
 /// How long a statement of a look through everything may take.
 const VERIFY_PATIENCE: Duration = Duration::from_secs(3_600);
 
+/// Most turns of a tenant that go in one transaction: nobody of the tenant can write meanwhile.
+const EXPIRED_AT_ONCE: usize = 100;
+
 /// Lists that say whose the things on them are, and that everybody may see.
 const LISTS: [&str; 4] = ["recall_row_todo", "recall_vector_todo", "topic_todo", "fact_todo"];
 
@@ -121,6 +131,8 @@ pub struct Postgres {
     erasing: tokio::sync::Mutex<()>,
     /// Where to begin when something is done for all tenants, so that none is always last.
     turn_of: AtomicUsize,
+    /// Whether what large tenants know is searched here.
+    searches: bool,
     /// Whether the schema is removed with the store, for tests and trials.
     temporary: bool,
     /// Every write for a user is followed by moving all text into blocks.
@@ -135,12 +147,14 @@ pub struct SchemaState {
     pub found: i64,
     /// The version this binary writes.
     pub known: i64,
+    /// Whether what large tenants know is searched by the database, which takes pgvector.
+    pub searches: bool,
 }
 
 impl Postgres {
     /// Opens a database: makes the tables if they are missing, and brings them up to date.
     pub async fn open(settings: PostgresSettings, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
-        Self::migrate(settings.clone()).await?;
+        let searches = Self::migrate(settings.clone()).await?.searches;
         let pool = Arc::new(Pool::new(settings, uuid::Uuid::new_v4().to_string()));
         let due = Due::of(&EpisodeSettings::default());
         let store = Self {
@@ -150,6 +164,7 @@ impl Postgres {
             watched: Watched::default(),
             erasing: tokio::sync::Mutex::default(),
             turn_of: AtomicUsize::new(0),
+            searches,
             temporary: false,
             #[cfg(test)]
             moves_at_once: false,
@@ -161,10 +176,14 @@ impl Postgres {
 
     /// Opens a store in a new schema that vanishes with it.
     pub async fn temporary(url: &str, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
+        Self::passing(PostgresSettings::new(url), clock).await
+    }
+
+    /// The same with other settings than the usual ones.
+    pub(crate) async fn passing(usual: PostgresSettings, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
         let schema = format!("temporary_{}", uuid::Uuid::new_v4().simple());
         // Trials may be many at once, on a machine that has other things to do.
         let patience = Duration::from_secs(300);
-        let usual = PostgresSettings::new(url);
         let settings = PostgresSettings { schema, wait_timeout: patience, statement_timeout: patience, ..usual };
         let mut store = Self::open(settings, clock).await?;
         store.temporary = true;
@@ -177,10 +196,11 @@ impl Postgres {
             let db = connect(&settings, Who::Owner, "migrate")?;
             let found = schema::version(&db, &settings.schema)?;
             // Looking needs no rights but those to look; only what is missing does.
-            if found != schema::SCHEMA_VERSION {
+            if schema::is_due(&db, &settings.schema, found)? {
                 schema::migrate(&db, &settings.schema)?;
             }
-            Ok(SchemaState { found, known: schema::SCHEMA_VERSION })
+            let searches = shelf::is_there(&db, &settings.schema)?;
+            Ok(SchemaState { found, known: schema::SCHEMA_VERSION, searches })
         };
         on_a_thread(migrate).await
     }
@@ -189,7 +209,9 @@ impl Postgres {
     pub async fn inspect(settings: PostgresSettings) -> Result<SchemaState, StoreError> {
         let inspect = move || {
             let db = connect(&settings, Who::Owner, "inspect")?;
-            Ok(SchemaState { found: schema::version(&db, &settings.schema)?, known: schema::SCHEMA_VERSION })
+            let found = schema::version(&db, &settings.schema)?;
+            let searches = shelf::is_there(&db, &settings.schema)?;
+            Ok(SchemaState { found, known: schema::SCHEMA_VERSION, searches })
         };
         on_a_thread(inspect).await
     }
@@ -238,6 +260,20 @@ impl Postgres {
         self.pool.settings().place()
     }
 
+    /// Most connections at one time.
+    pub fn connections_max(&self) -> usize {
+        self.pool.settings().connections_max
+    }
+
+    /// Has the server look at what the tables hold now, as it does by itself after a while.
+    pub async fn analyse(&self) -> Result<(), StoreError> {
+        let settings = self.pool.settings().clone();
+        on_a_thread(move || {
+            connect(&settings, Who::Owner, "analyse")?.batch("ANALYZE").map_err(|error| meaning(&error))
+        })
+        .await
+    }
+
     fn write<T, F>(&self, scope: &Scope, work: F) -> StoreFuture<'_, T>
     where
         T: Send + 'static,
@@ -281,19 +317,26 @@ impl Postgres {
         })
     }
 
-    /// Writes for every tenant, one transaction each, until a limit is used up.
-    fn write_some<T, F>(&self, limit: usize, used: fn(&T) -> u64, work: F) -> StoreFuture<'_, Vec<T>>
+    /// Lets turns go tenant by tenant until a limit is used up, a few at a time: a tenant's people wait while some of its turns go.
+    fn write_some<F>(&self, limit: usize, work: F) -> StoreFuture<'_, Vec<Expired>>
     where
-        T: Send + 'static,
-        F: FnOnce(&Connection, usize) -> Result<T, StoreError> + Clone + Send + 'static,
+        F: FnOnce(&Connection, usize) -> Result<Expired, StoreError> + Clone + Send + 'static,
     {
         Box::pin(async move {
             let (mut done, mut left) = (Vec::new(), limit);
             for tenant in self.tenants_of("known_tenant").await? {
-                let work = work.clone();
-                let one = self.pool.write(Whose::Tenant(tenant), move |db| work(db, left)).await?;
-                left = left.saturating_sub(usize::try_from(used(&one)).unwrap_or(usize::MAX));
-                done.push(one);
+                let mut of_tenant = Expired::default();
+                loop {
+                    let (work, some) = (work.clone(), left.min(EXPIRED_AT_ONCE));
+                    let one = self.pool.write(Whose::Tenant(tenant.clone()), move |db| work(db, some)).await?;
+                    left = left.saturating_sub(usize::try_from(one.turns).unwrap_or(usize::MAX));
+                    // Whether there is more, the last look says.
+                    of_tenant = Expired { more: one.more, ..of_tenant.and(one) };
+                    if !one.more || left == 0 {
+                        break;
+                    }
+                }
+                done.push(of_tenant);
                 if left == 0 {
                     break;
                 }

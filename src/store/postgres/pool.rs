@@ -6,14 +6,14 @@
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
 use tracing::warn;
 
 use super::connect::{PostgresSettings, Who, connect, meaning};
-use super::session::execute;
+use super::session::send;
 use super::sql::{Connection, Failure, params};
 use super::writer::Notes;
 use crate::scope::Scope;
@@ -170,10 +170,9 @@ impl Pool {
     ) -> Attempt<T> {
         let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
         let set = "SELECT set_config('recalld.tenant', ?1, true)";
-        let begun = db.batch_and_query::<String>(begin, set, [tenant_of(whose)]);
+        let begun = db.begin(begin, set, [tenant_of(whose)]);
         let found = begun.map_err(|error| meaning(&error)).and_then(|_| work(db));
-        // A connection that cannot even do this is not put back.
-        let _ = db.batch("ROLLBACK");
+        db.end_reading();
         match found {
             Ok(found) => Attempt::Done(Ok(found)),
             Err(error) if db.failure() == Failure::None => Attempt::Done(Err(error)),
@@ -207,7 +206,7 @@ impl Pool {
                     self.known(whose);
                     Attempt::Done(Ok(done))
                 }
-                Err(error) => self.was_committed(db, &transaction, done, error),
+                Err(error) => self.was_committed(db, transaction.get(), done, error),
             },
         }
     }
@@ -226,10 +225,17 @@ impl Pool {
     }
 
     /// The answer to COMMIT never came: the server knows what became of the transaction.
-    fn was_committed<T>(&self, db: &Connection, transaction: &str, done: T, error: StoreError) -> Attempt<T> {
-        if db.failure() != Failure::Lost {
+    fn was_committed<T>(
+        &self,
+        db: &Connection,
+        transaction: Option<&String>,
+        done: T,
+        error: StoreError,
+    ) -> Attempt<T> {
+        // Without a number it never began.
+        let (Failure::Lost, Some(transaction)) = (db.failure(), transaction) else {
             return self.undone(db, error);
-        }
+        };
         let status = connect(&self.settings, Who::Runtime, &self.instance).and_then(|db| {
             let sql = "SELECT coalesce(pg_xact_status(?1::text::xid8), 'unknown')";
             db.query_row(sql, [transaction], |row| row.get::<_, String>(0)).map_err(|error| meaning(&error))
@@ -269,7 +275,7 @@ impl Pool {
         let touched = self.touched.lock().unwrap_or_else(PoisonError::into_inner).remove(scope);
         for (key, at) in touched.unwrap_or_default() {
             let sql = "UPDATE session SET last_accessed = max(last_accessed, ?2) WHERE key = ?1";
-            execute(db, sql, params![key, at])?;
+            send(db, sql, params![key, at])?;
         }
         Ok(())
     }
@@ -280,7 +286,7 @@ impl Pool {
         if tenant.is_empty() || self.tenants.lock().unwrap_or_else(PoisonError::into_inner).contains(tenant) {
             return Ok(());
         }
-        execute(db, "INSERT OR IGNORE INTO known_tenant (name) VALUES (?1)", [tenant]).map(drop)
+        send(db, "INSERT OR IGNORE INTO known_tenant (name) VALUES (?1)", [tenant])
     }
 
     /// A tenant that is gone is written down again when somebody writes for it.
@@ -328,25 +334,25 @@ fn tenant_of(whose: &Whose) -> &str {
 }
 
 /// Begins a write. Whoever writes for a user is alone in that, and whoever writes for a tenant is alone with all its users: what
-/// is read is still so when it is written. Answers the transaction's number.
-fn begin(db: &Connection, whose: &Whose) -> Result<String, StoreError> {
+/// is read is still so when it is written. Answers where the transaction's number will be; nothing is waited for.
+fn begin(db: &Connection, whose: &Whose) -> Result<Arc<OnceLock<String>>, StoreError> {
     let settings = "set_config('recalld.tenant', ?1, true)";
     let number = "pg_current_xact_id()::text";
     let begun = match whose {
         Whose::Ours => {
             let sql = format!("SELECT {number} FROM {settings}");
-            db.batch_and_query("BEGIN", &sql, [tenant_of(whose)])
+            db.begin("BEGIN", &sql, [tenant_of(whose)])
         }
         Whose::Tenant(tenant) => {
             let sql = format!("SELECT {number} FROM {settings}, pg_advisory_xact_lock(hashtextextended(?1, 7077))");
-            db.batch_and_query("BEGIN", &sql, [tenant])
+            db.begin("BEGIN", &sql, [tenant])
         }
         Whose::User(scope) => {
             let sql = format!(
                 "SELECT {number} FROM {settings}, pg_advisory_xact_lock_shared(hashtextextended(?1, 7077)),
                      pg_advisory_xact_lock(hashtextextended(?2, hashtext(?1)))"
             );
-            db.batch_and_query("BEGIN", &sql, [scope.tenant().as_str(), scope.user().as_str()])
+            db.begin("BEGIN", &sql, [scope.tenant().as_str(), scope.user().as_str()])
         }
     };
     begun.map_err(|error| meaning(&error))

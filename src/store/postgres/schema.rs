@@ -4,6 +4,7 @@
 //! request.
 
 use super::connect::meaning;
+use super::shelf;
 use super::sql::Connection;
 use crate::store::StoreError;
 
@@ -87,11 +88,19 @@ fn migrate_locked(db: &Connection, schema: &str) -> Result<i64, StoreError> {
         let found = format!("its schema `{schema}` has version {before}, this binary knows {SCHEMA_VERSION}");
         return Err(StoreError::Refused(format!("{found}; use a newer recalld")));
     }
-    if before < SCHEMA_VERSION {
-        let steps = MIGRATIONS[before.max(0) as usize..].join("\n");
+    let mut steps = MIGRATIONS[before.max(0) as usize..].join("\n");
+    if shelf::can_be_there(db)? && !shelf::is_there(db, schema)? {
+        steps.push_str(&shelf::steps());
+    }
+    if before < SCHEMA_VERSION || !steps.is_empty() {
         db.batch(&steps_of(schema, &steps)).map_err(|error| meaning(&error))?;
     }
     Ok(before)
+}
+
+/// Whether there is anything to do.
+pub(super) fn is_due(db: &Connection, schema: &str, found: i64) -> Result<bool, StoreError> {
+    Ok(found != SCHEMA_VERSION || (shelf::can_be_there(db)? && !shelf::is_there(db, schema)?))
 }
 
 fn steps_of(schema: &str, steps: &str) -> String {
@@ -115,7 +124,7 @@ fn steps_of(schema: &str, steps: &str) -> String {
 }
 
 /// Nobody sees a row of another tenant, whatever a statement says; the owner of the table neither.
-fn guarded(table: &str, column: &str) -> String {
+pub(super) fn guarded(table: &str, column: &str) -> String {
     format!(
         "ALTER TABLE {table} ENABLE ROW LEVEL SECURITY;
          ALTER TABLE {table} FORCE ROW LEVEL SECURITY;

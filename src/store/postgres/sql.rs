@@ -5,6 +5,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::marker::PhantomData;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -15,6 +16,8 @@ use tokio_postgres::{Client, Statement};
 
 use super::connect::meaning;
 use super::dialect::translate;
+use super::pipeline::Pipeline;
+use super::value::Owned;
 pub(super) use super::value::{Param, Read, ToSql, ValueRef};
 use crate::store::StoreError;
 
@@ -77,6 +80,11 @@ pub(super) fn erasure_done(db: &Connection, line: u64) -> std::result::Result<()
 pub(super) fn enter(db: &Connection, tenant: &str) -> std::result::Result<(), StoreError> {
     let set = "SELECT set_config('recalld.tenant', ?1, true)";
     db.query_row(set, [tenant], |_| Ok(())).map_err(|error| meaning(&error))
+}
+
+/// Runs a statement of whose answer nothing is needed; what goes wrong is told later, at the latest with COMMIT.
+pub(super) fn send(db: &Connection, sql: &str, values: impl Params) -> Result<()> {
+    db.send(sql, values)
 }
 
 /// What went wrong.
@@ -195,12 +203,15 @@ type Prepared = (Statement, bool);
 /// A connection, with the thread's own small runtime that it is driven by.
 pub(super) struct Connection {
     runtime: Option<Runtime>,
-    client: Client,
+    client: Arc<Client>,
+    pipeline: Pipeline,
     /// Prepared statements, by their words and the types of their values.
     prepared: RefCell<HashMap<Asked, Prepared>>,
     last_key: Cell<i64>,
     patience: Duration,
     failure: Cell<Failure>,
+    #[cfg(test)]
+    blind: Option<Arc<super::blind::Blind>>,
 }
 
 /// What a connection's last failure means for what was being done.
@@ -221,13 +232,35 @@ const PREPARED_MAX: usize = 512;
 impl Connection {
     pub(super) fn new(runtime: Runtime, client: Client, patience: Duration) -> Self {
         let (prepared, last_key, failure) = (RefCell::default(), Cell::new(0), Cell::default());
-        Self { runtime: Some(runtime), client, prepared, last_key, patience, failure }
+        let (runtime, client, pipeline) = (Some(runtime), Arc::new(client), Pipeline::default());
+        Self {
+            runtime,
+            client,
+            pipeline,
+            prepared,
+            last_key,
+            patience,
+            failure,
+            #[cfg(test)]
+            blind: None,
+        }
+    }
+
+    /// For tests: a connection that may forget to say whose rows are meant.
+    #[cfg(test)]
+    pub(super) fn with_blind(mut self, blind: Option<Arc<super::blind::Blind>>) -> Self {
+        self.blind = blind;
+        self
+    }
+
+    fn runtime(&self) -> &Runtime {
+        self.runtime.as_ref().expect("a connection has its runtime until it is dropped")
     }
 
     /// Waits for an answer, but not for ever.
     fn wait<T>(&self, answer: impl Future<Output = std::result::Result<T, tokio_postgres::Error>>) -> Result<T> {
-        let runtime = self.runtime.as_ref().expect("a connection has its runtime until it is dropped");
-        let answer = runtime.block_on(async { tokio::time::timeout(self.patience, answer).await });
+        let answer = self.pipeline.and(answer);
+        let answer = self.runtime().block_on(async { tokio::time::timeout(self.patience, answer).await });
         let answer = answer.map_err(|_| Error::Late(self.patience)).and_then(|answer| answer.map_err(Error::from));
         answer.inspect_err(|error| self.note(error))
     }
@@ -258,20 +291,19 @@ impl Connection {
         self.wait(self.client.batch_execute(sql))
     }
 
-    /// Runs statements without values and one with, on one way to the server and back.
-    pub(super) fn batch_and_query<T: Read>(&self, batch: &str, sql: &str, values: impl Params) -> Result<T> {
-        let (statement, _) = values.with(|values| self.statement(sql, values))?;
+    /// Runs a statement without waiting for its answer. One that tells a new row's key is waited for.
+    fn send(&self, sql: &str, values: impl Params) -> Result<()> {
         values.with(|values| {
-            let values: Vec<&(dyn Encode + Sync)> = values.iter().map(|value| value as _).collect();
-            let both = async {
-                let (begun, row) = futures_util::future::join(
-                    self.client.batch_execute(batch),
-                    self.client.query_one(&statement, &values),
-                )
-                .await;
-                begun.and(row)
+            let (statement, tells_key) = self.statement(sql, values)?;
+            if tells_key {
+                return self.run_prepared(&statement, true, values).map(drop);
+            }
+            let (client, values) = (Arc::clone(&self.client), values.iter().map(Param::owned).collect::<Vec<Owned>>());
+            let answer = async move {
+                let values: Vec<&(dyn Encode + Sync)> = values.iter().map(|value| value as _).collect();
+                client.execute(&statement, &values).await.map(drop)
             };
-            Row::of(self.wait(both)?).get(0)
+            if self.pipeline.send(answer) { self.wait(async { Ok(()) }) } else { Ok(()) }
         })
     }
 
@@ -319,7 +351,36 @@ impl Connection {
         outcome
     }
 
+    /// Runs statements without values and one with, without waiting; the first column of its row is told when it is known.
+    pub(super) fn begin(&self, batch: &'static str, sql: &str, values: impl Params) -> Result<Arc<OnceLock<String>>> {
+        values.with(|values| {
+            let (statement, _) = self.statement(sql, values)?;
+            let (client, told) = (Arc::clone(&self.client), Arc::new(OnceLock::new()));
+            self.pipeline.send(async move { client.batch_execute(batch).await });
+            let (client, values) = (Arc::clone(&self.client), values.iter().map(Param::owned).collect::<Vec<Owned>>());
+            let tell = Arc::clone(&told);
+            self.pipeline.send(async move {
+                let values: Vec<&(dyn Encode + Sync)> = values.iter().map(|value| value as _).collect();
+                let row = client.query_one(&statement, &values).await?;
+                // Told once: nobody else holds it.
+                let _ = tell.set(row.get(0));
+                Ok(())
+            });
+            Ok(told)
+        })
+    }
+
+    /// Ends a transaction that nothing is kept of. What follows on this connection waits for it, and nobody else.
+    pub(super) fn end_reading(&self) {
+        let client = Arc::clone(&self.client);
+        self.pipeline.send(async move { client.batch_execute("ROLLBACK").await });
+        // Once round the runtime and the words are on their way: the server must not be left in a transaction.
+        self.runtime().block_on(tokio::task::yield_now());
+    }
+
     fn statement(&self, sql: &str, values: &[Param<'_>]) -> Result<(Statement, bool)> {
+        #[cfg(test)]
+        let sql = &*self.blind.as_ref().map_or_else(|| sql.to_owned(), |blind| blind.asked(sql));
         let types: Vec<_> = values.iter().map(Param::wanted).collect();
         let is_null: Vec<bool> = values.iter().map(|value| matches!(value, Param::Null)).collect();
         let signature = types.iter().zip(&is_null).map(|(ty, null)| if *null { 0 } else { ty.oid() as u8 });
@@ -337,6 +398,11 @@ impl Connection {
         Ok((statement, translated.tells_key))
     }
 
+    /// Runs a query that is made for one question, in PostgreSQL's own words: it is not kept prepared.
+    pub(super) fn query_once(&self, sql: &str) -> Result<Vec<Row<'static>>> {
+        Ok(self.wait(self.client.query(sql, &[]))?.into_iter().map(Row::of).collect())
+    }
+
     fn rows(&self, sql: &str, values: impl Params) -> Result<Vec<tokio_postgres::Row>> {
         values.with(|values| {
             let (statement, _) = self.statement(sql, values)?;
@@ -349,17 +415,21 @@ impl Connection {
     fn run(&self, sql: &str, values: impl Params) -> Result<usize> {
         values.with(|values| {
             let (statement, tells_key) = self.statement(sql, values)?;
-            let values: Vec<&(dyn Encode + Sync)> = values.iter().map(|value| value as _).collect();
-            if !tells_key {
-                let changed = self.wait(self.client.execute(&statement, &values))?;
-                return Ok(usize::try_from(changed).unwrap_or(usize::MAX));
-            }
-            let rows = self.wait(self.client.query(&statement, &values))?;
-            if let Some(row) = rows.last() {
-                self.last_key.set(row.get(0));
-            }
-            Ok(rows.len())
+            self.run_prepared(&statement, tells_key, values)
         })
+    }
+
+    fn run_prepared(&self, statement: &Statement, tells_key: bool, values: &[Param<'_>]) -> Result<usize> {
+        let values: Vec<&(dyn Encode + Sync)> = values.iter().map(|value| value as _).collect();
+        if !tells_key {
+            let changed = self.wait(self.client.execute(statement, &values))?;
+            return Ok(usize::try_from(changed).unwrap_or(usize::MAX));
+        }
+        let rows = self.wait(self.client.query(statement, &values))?;
+        if let Some(row) = rows.last() {
+            self.last_key.set(row.get(0));
+        }
+        Ok(rows.len())
     }
 
     /// The key of the row that was added last.

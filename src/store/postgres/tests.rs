@@ -1,8 +1,10 @@
 //! The promises of every store, on a real PostgreSQL: the one that `RECALLD_TEST_POSTGRES` names (see `scripts/services`).
 
-use std::sync::Arc;
+mod losing;
+mod tls;
+mod walls;
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::Map;
@@ -25,12 +27,17 @@ async fn scratch() -> Option<Postgres> {
 }
 
 async fn with_clock(clock: Arc<dyn Clock>) -> Option<Postgres> {
-    let Ok(url) = std::env::var("RECALLD_TEST_POSTGRES") else {
+    Some(Postgres::temporary(&address()?, clock).await.expect("a store in a new schema"))
+}
+
+/// Where the server is.
+fn address() -> Option<String> {
+    let url = std::env::var("RECALLD_TEST_POSTGRES").ok();
+    if url.is_none() {
         use std::io::Write as _;
         let _ = writeln!(std::io::stderr(), "SKIPPED: RECALLD_TEST_POSTGRES is not set; `scripts/services start`");
-        return None;
-    };
-    Some(Postgres::temporary(&url, clock).await.expect("a store in a new schema"))
+    }
+    url
 }
 
 mod conformance {
@@ -115,29 +122,6 @@ async fn no_statement_sees_another_tenant() {
         super::session::execute(db, sql, []).map(drop)
     };
     assert!(store.pool.write(acme, foreign).await.is_err(), "a row was given away");
-}
-
-/// A connection that breaks in the middle of a write costs a second try, and nothing is written twice.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_broken_connection_is_replaced() {
-    let Some(store) = scratch().await else { return };
-    let (scope, session, tries) = (Scope::as_stored("acme", "ann"), RandomIds.session(), Arc::new(AtomicU32::new(0)));
-    add(&store, &scope, session, "before").await;
-    let (of, counted) = (scope.clone(), Arc::clone(&tries));
-    let write = move |db: &super::Connection| {
-        let touch = "UPDATE session SET turns = turns + 0 WHERE tenant = ?1";
-        super::session::execute(db, touch, [of.tenant().as_str()])?;
-        if counted.fetch_add(1, Ordering::Relaxed) == 0 {
-            // Whoever serves may not do that.
-            let end = "RESET ROLE; SELECT pg_terminate_backend(pg_backend_pid())";
-            db.batch(end).map_err(|error| meaning(&error))?;
-        }
-        Ok(7)
-    };
-    assert_eq!(store.pool.write(Whose::from(&scope), write).await.expect("written"), 7);
-    assert_eq!(tries.load(Ordering::Relaxed), 2);
-    add(&store, &scope, session, "after").await;
-    assert_eq!(store.last_turns(&scope, session, 10).await.expect("the end").turns.len(), 2);
 }
 
 /// Several processes start at once on an empty database, share what is said, and leave each other's work alone.

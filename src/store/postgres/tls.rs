@@ -1,6 +1,7 @@
 //! TLS to PostgreSQL, by the library that already speaks it to models.
 
 use std::io;
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -10,20 +11,33 @@ use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::crypto::ring::default_provider;
-use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
-/// Trusts the authorities that browsers trust.
+/// Trusts the authorities that browsers trust, or the one it is given.
 #[derive(Clone)]
 pub(super) struct Tls(Arc<ClientConfig>);
 
 impl Tls {
-    pub(super) fn new() -> Result<Self, String> {
-        let roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
+    pub(super) fn new(authority: Option<&Path>) -> Result<Self, String> {
+        let roots = match authority {
+            Some(file) => only(file).map_err(|reason| format!("{} is no certificate: {reason}", file.display()))?,
+            None => RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() },
+        };
         let config = ClientConfig::builder_with_provider(Arc::new(default_provider()));
         let config = config.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
         Ok(Self(Arc::new(config.with_root_certificates(roots).with_no_client_auth())))
     }
+}
+
+/// The authorities in a file, and no others.
+fn only(file: &Path) -> Result<RootCertStore, String> {
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_file_iter(file).map_err(|error| error.to_string())? {
+        roots.add(certificate.map_err(|error| error.to_string())?).map_err(|error| error.to_string())?;
+    }
+    if roots.is_empty() { Err("there is none in it".to_owned()) } else { Ok(roots) }
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> MakeTlsConnect<S> for Tls {

@@ -21,6 +21,17 @@ pub(super) enum Param<'a> {
 }
 
 impl Param<'_> {
+    /// The same, on its own.
+    pub(super) fn owned(&self) -> Owned {
+        match *self {
+            Self::Null => Owned::Null,
+            Self::Integer(value) => Owned::Integer(value),
+            Self::Real(value) => Owned::Real(value),
+            Self::Bool(value) => Owned::Bool(value),
+            Self::Bytes(bytes) => Owned::Bytes(bytes.to_vec()),
+        }
+    }
+
     /// The type that is asked for; others follow from where the value goes.
     pub(super) fn wanted(&self) -> Type {
         match self {
@@ -45,6 +56,40 @@ impl Encode for Param<'_> {
             },
         }
         Ok(IsNull::No)
+    }
+
+    fn accepts(_: &Type) -> bool {
+        true
+    }
+
+    to_sql_checked!();
+}
+
+/// A value that waits to be sent.
+#[derive(Debug, Clone)]
+pub(super) enum Owned {
+    Null,
+    Integer(i64),
+    Real(f64),
+    Bool(bool),
+    Bytes(Vec<u8>),
+}
+
+impl Owned {
+    fn param(&self) -> Param<'_> {
+        match self {
+            Self::Null => Param::Null,
+            Self::Integer(value) => Param::Integer(*value),
+            Self::Real(value) => Param::Real(*value),
+            Self::Bool(value) => Param::Bool(*value),
+            Self::Bytes(bytes) => Param::Bytes(bytes),
+        }
+    }
+}
+
+impl Encode for Owned {
+    fn to_sql(&self, ty: &Type, out: &mut BytesMut) -> Result<IsNull, BoxedError> {
+        self.param().to_sql(ty, out)
     }
 
     fn accepts(_: &Type) -> bool {

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::connect::meaning;
 use super::row::{COLUMNS, TurnRow};
-use super::session::{self, execute, rows_max};
+use super::session::{self, execute, rows_max, send};
 use super::sql::{self, Connection, OptionalExtension, params};
 use crate::id::SessionId;
 use crate::scope::Scope;
@@ -133,7 +133,7 @@ fn fill_block<'a>(db: &Connection, session_key: i64, rows: &'a [TurnRow]) -> Res
         None => begin(db, session_key, &bytes, now.len() as i64)?,
     };
     for row in now {
-        execute(db, LEAVE, params![row.key, block, ELSEWHERE])?;
+        send(db, LEAVE, params![row.key, block, ELSEWHERE])?;
     }
     Ok(later)
 }
@@ -170,7 +170,7 @@ fn checked(bytes: Vec<u8>, turns: &[Archived]) -> Result<Vec<u8>, StoreError> {
 }
 
 fn begin(db: &Connection, session_key: i64, bytes: &[u8], turns: i64) -> Result<i64, StoreError> {
-    execute(db, "INSERT INTO block (session, turns, bytes) VALUES (?1, ?2, ?3)", params![session_key, turns, bytes])?;
+    send(db, "INSERT INTO block (session, turns, bytes) VALUES (?1, ?2, ?3)", params![session_key, turns, bytes])?;
     Ok(db.last_insert_rowid())
 }
 
@@ -199,7 +199,7 @@ pub(super) fn bring_back(db: &Connection, key: i64, block: i64) -> Result<(), St
     let mut row = db.query_row(&sql, [key], TurnRow::read).map_err(|error| meaning(&error))?;
     read_through(db, block, &mut row).map_err(StoreError::Refused)?;
     let sql = "UPDATE turn SET question = ?2, answer = ?3, extra = ?4, block = NULL WHERE key = ?1";
-    execute(db, sql, params![key, row.question, row.answer, row.extra])?;
+    send(db, sql, params![key, row.question, row.answer, row.extra])?;
     take_out(db, block, &[row.number])
 }
 
@@ -213,7 +213,7 @@ pub(super) fn take_out(db: &Connection, block: i64, numbers: &[u64]) -> Result<(
     };
     match rest {
         Some(bytes) => keep(db, block, &bytes, -(numbers.len() as i64)).map(drop),
-        None => execute(db, "DELETE FROM block WHERE key = ?1", [block]).map(drop),
+        None => send(db, "DELETE FROM block WHERE key = ?1", [block]),
     }
 }
 

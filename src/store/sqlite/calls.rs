@@ -155,16 +155,12 @@ impl Store for Backend {
     fn expire(&self, expiry: Expiry) -> StoreFuture<'_, Expired> {
         let notes = self.notes();
         let turns_max = expiry.turns_max;
-        let expired = self.write_some(
-            turns_max,
-            |expired: &Expired| expired.turns,
-            move |db, turns_max| {
-                let expired = expire::expire(db, Expiry { turns_max, ..expiry })?;
-                // Once for all batches: emptying the log costs more than a batch.
-                notes.erased(!expired.more);
-                Ok(expired)
-            },
-        );
+        let expired = self.write_some(turns_max, move |db, turns_max| {
+            let expired = expire::expire(db, Expiry { turns_max, ..expiry })?;
+            // Once for all batches: emptying the log costs more than a batch.
+            notes.erased(!expired.more);
+            Ok(expired)
+        });
         Box::pin(async move { Ok(expired.await?.into_iter().fold(Expired::default(), Expired::and)) })
     }
 

@@ -3,7 +3,7 @@
 use super::connect::meaning;
 use super::episode::{key_of, stamp};
 use super::job;
-use super::session::execute;
+use super::session::{execute, send};
 use super::sql::{Connection, params};
 use crate::episode::Episode;
 use crate::id::SessionId;
@@ -31,12 +31,12 @@ pub(super) fn apply(
     }
     for id in &done.drop {
         if let Some(key) = key_of(db, session_key, *id)? {
-            execute(db, "DELETE FROM episode WHERE key = ?1", [key])?;
+            send(db, "DELETE FROM episode WHERE key = ?1", [key])?;
         }
     }
     for id in &done.settled {
         if let Some(key) = key_of(db, session_key, *id)? {
-            execute(db, "UPDATE episode SET stale = 0 WHERE key = ?1", [key])?;
+            send(db, "UPDATE episode SET stale = 0 WHERE key = ?1", [key])?;
         }
     }
     done.keep.iter().try_for_each(|episode| keep(db, session_key, scope, session, episode))?;
@@ -79,7 +79,7 @@ pub(super) fn keep(
         episode.made_by,
         episode.version,
     ];
-    execute(db, KEEP, values).map(drop)
+    send(db, KEEP, values)
 }
 
 pub(super) fn bytes(values: &[f32]) -> Vec<u8> {
@@ -106,7 +106,7 @@ fn begin_again(db: &Connection, key: i64, oldest: u64) -> Result<u64, StoreError
     let gone = execute(db, "DELETE FROM episode WHERE session_key = ?1 AND first >= ?2", params![key, oldest])?;
     let sql = "UPDATE session SET consolidated = coalesce(
                    (SELECT max(last) FROM episode WHERE session_key = ?1 AND level = 'stretch'), 0) WHERE key = ?1";
-    execute(db, sql, [key])?;
+    send(db, sql, [key])?;
     job::ask_for(db, key, &JobKind::CONSOLIDATE)?;
     Ok(gone as u64)
 }

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use uuid::Uuid;
 
 use super::connect::meaning;
-use super::session::{execute, rows_max};
+use super::session::{execute, rows_max, send};
 use super::sql::{Connection, OptionalExtension, Row, params};
 use super::{archive, facts, job, ledger};
 use crate::id::SessionId;
@@ -31,12 +31,12 @@ pub(super) fn expire(db: &Connection, expiry: Expiry) -> Result<Expired, StoreEr
         old.extend(old_turns(db, "created_at", now.saturating_sub(ttl), left)?);
     }
     take_out_of_blocks(db, &old)?;
-    for (key, session) in &old {
-        execute(db, "DELETE FROM turn WHERE key = ?1", [key])?;
-        execute(db, "UPDATE session SET turns = turns - 1 WHERE key = ?1", [session])?;
+    for Old { key, session, .. } in &old {
+        send(db, "DELETE FROM turn WHERE key = ?1", [key])?;
+        send(db, "UPDATE session SET turns = turns - 1 WHERE key = ?1", [session])?;
     }
     let mut sessions = 0;
-    for session in distinct(old.iter().map(|(_, session)| *session)) {
+    for session in distinct(old.iter().map(|old| old.session)) {
         forget_visit(db, session, expiry.now)?;
         ledger::forget(db, session)?;
         let gone = execute(db, "DELETE FROM session WHERE key = ?1 AND turns = 0", [session])?;
@@ -65,33 +65,37 @@ fn forget_visit(db: &Connection, session: i64, now: Timestamp) -> Result<(), Sto
     }
 }
 
+/// A turn that is too old.
+struct Old {
+    key: i64,
+    session: i64,
+    /// Where its text is, if not in its row, and its number there.
+    block: Option<i64>,
+    number: u64,
+}
+
 /// What goes, goes from the blocks as well.
-fn take_out_of_blocks(db: &Connection, old: &[(i64, i64)]) -> Result<(), StoreError> {
+fn take_out_of_blocks(db: &Connection, old: &[Old]) -> Result<(), StoreError> {
     let mut blocks: BTreeMap<i64, Vec<u64>> = BTreeMap::new();
-    let sql = "SELECT block, number FROM turn WHERE key = ?1 AND block IS NOT NULL";
-    let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
-    for (key, _) in old {
-        let found = statement.query_row([key], |row| Ok((row.get(0)?, row.get(1)?))).optional();
-        if let Some((block, number)) = found.map_err(|error| meaning(&error))? {
-            blocks.entry(block).or_default().push(number);
-        }
+    for Old { block, number, .. } in old {
+        block.iter().for_each(|block| blocks.entry(*block).or_default().push(*number));
     }
     blocks.iter().try_for_each(|(block, numbers)| archive::take_out(db, *block, numbers))
 }
 
-/// Turns at the front of an age index, with their sessions. A pending turn is being answered.
-fn old_turns(db: &Connection, by: &str, until: i64, turns_max: usize) -> Result<Vec<(i64, i64)>, StoreError> {
+/// Turns at the front of an age index. A pending turn is being answered.
+fn old_turns(db: &Connection, by: &str, until: i64, turns_max: usize) -> Result<Vec<Old>, StoreError> {
     let mut statement = db.prepare_cached(&old_turns_sql(by)).map_err(|error| meaning(&error))?;
-    let rows = statement
-        .query_map(params![until, rows_max(turns_max)], |row| Ok((row.get(0)?, row.get(1)?)))
-        .map_err(|error| meaning(&error))?;
+    let read =
+        |row: &Row<'_>| Ok(Old { key: row.get(0)?, session: row.get(1)?, block: row.get(2)?, number: row.get(3)? });
+    let rows = statement.query_map(params![until, rows_max(turns_max)], read).map_err(|error| meaning(&error))?;
     rows.collect::<Result<_, _>>().map_err(|error| meaning(&error))
 }
 
 pub(super) fn old_turns_sql(by: &str) -> String {
     let own = if by == "expires_at" { "NOT NULL" } else { "NULL" };
     format!(
-        "SELECT key, session FROM turn WHERE {by} <= ?1 AND expires_at IS {own} AND status <> 'pending'
+        "SELECT key, session, block, number FROM turn WHERE {by} <= ?1 AND expires_at IS {own} AND status <> 'pending'
          ORDER BY {by} LIMIT ?2"
     )
 }

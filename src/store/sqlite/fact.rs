@@ -4,7 +4,7 @@
 //! turn calls [`added`] or [`rewritten`]; a trigger sees to those that are hidden or shown. What grows too old leaves
 //! its facts behind.
 
-use super::session::execute;
+use super::session::send;
 use super::sql::Connection;
 use crate::message::Role;
 use crate::session::{Turn, TurnStatus};
@@ -31,5 +31,5 @@ fn is_users(turn: &Turn) -> bool {
 }
 
 fn put_on_list(db: &Connection, key: i64) -> Result<(), StoreError> {
-    execute(db, "INSERT OR IGNORE INTO fact_todo (turn) VALUES (?1)", [key]).map(drop)
+    send(db, "INSERT OR IGNORE INTO fact_todo (turn) VALUES (?1)", [key])
 }

@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 use uuid::Uuid;
 
 use super::connect::meaning;
-use super::session::{self, cursor, execute, rows_max};
+use super::session::{self, cursor, execute, rows_max, send};
 use super::sql::{self, Connection, OptionalExtension, Row, params};
 use super::topics::tell::{self, Written};
 use super::writer::Notes;
@@ -93,7 +93,7 @@ fn shown(db: &Connection, session_key: i64, after: u64, most: u64) -> Result<u64
 pub(super) fn ask_for(db: &Connection, session_key: i64, kind: &JobKind) -> Result<(), StoreError> {
     let sql = "INSERT INTO job (session, kind, created_at) SELECT key, ?2, updated_at FROM session WHERE key = ?1
                ON CONFLICT (session, kind) DO UPDATE SET again = 1 WHERE job.state = 'running'";
-    execute(db, sql, params![session_key, kind.as_str()]).map(drop)
+    send(db, sql, params![session_key, kind.as_str()])
 }
 
 /// Jobs that wait for nothing but a conversation to rest.
@@ -102,7 +102,7 @@ const HURRY: &str = "UPDATE job SET run_at = 0 WHERE state = 'queued' AND run_at
 /// Removes the jobs of a session that goes, and what they left to look at.
 pub(super) fn forget(db: &Connection, session_key: i64) -> Result<(), StoreError> {
     ledger::forget(db, session_key)?;
-    execute(db, "DELETE FROM job WHERE session = ?1", [session_key]).map(drop)
+    send(db, "DELETE FROM job WHERE session = ?1", [session_key])
 }
 
 const COLUMNS: &str =
@@ -137,14 +137,14 @@ fn claim(db: &Connection, now: i64, lease: SignedDuration) -> Result<Option<Clai
         sql::enter(db, &tenant)?;
         if attempts >= ATTEMPTS_MAX {
             let sql = "UPDATE job SET state = 'dead', last_error = coalesce(last_error, ?2) WHERE key = ?1";
-            execute(db, sql, params![key, LAPSED])?;
+            send(db, sql, params![key, LAPSED])?;
             continue;
         }
         let until = now.saturating_add(i64::try_from(lease.as_micros()).unwrap_or(i64::MAX));
         let take =
             "UPDATE job SET state = 'running', attempts = attempts + 1, fence = fence + 1, again = 0, run_at = ?2
                     WHERE key = ?1";
-        execute(db, take, params![key, until])?;
+        send(db, take, params![key, until])?;
         let sql = format!("SELECT {COLUMNS} FROM job JOIN session ON session.key = job.session WHERE job.key = ?1");
         let found = db.query_row(&sql, [key], read).optional().map_err(|error| meaning(&error))?;
         match found {
@@ -216,7 +216,7 @@ fn finish(db: &Connection, claim: &Claim, effect: Effect, due: Due, now: Timesta
 /// Lets a job run once more, as if it were new.
 fn wait_again(db: &Connection, key: i64) -> Result<(), StoreError> {
     let sql = "UPDATE job SET state = 'queued', attempts = 0, run_at = 0, again = 0, last_error = NULL WHERE key = ?1";
-    execute(db, sql, [key]).map(drop)
+    send(db, sql, [key])
 }
 
 fn fail(db: &Connection, claim: &Claim, error: &str, next_try: Option<i64>) -> Result<Finished, StoreError> {
@@ -225,14 +225,14 @@ fn fail(db: &Connection, claim: &Claim, error: &str, next_try: Option<i64>) -> R
     }
     let state = if next_try.is_some() { JobState::Queued } else { JobState::Dead };
     let sql = "UPDATE job SET state = ?2, run_at = ?3, last_error = ?4 WHERE key = ?1";
-    execute(db, sql, params![claim.key, state.as_str(), next_try.unwrap_or(0), crate::job::told(error)])?;
+    send(db, sql, params![claim.key, state.as_str(), next_try.unwrap_or(0), crate::job::told(error)])?;
     Ok(Finished::Done)
 }
 
 /// Lets a job wait for its time. What was asked for meanwhile is part of it.
 fn put_off(db: &Connection, claim: &Claim, until: Timestamp) -> Result<Finished, StoreError> {
     let sql = "UPDATE job SET state = 'queued', run_at = ?2, attempts = attempts - 1, again = 0 WHERE key = ?1";
-    execute(db, sql, params![claim.key, until.as_microsecond().max(1)])?;
+    send(db, sql, params![claim.key, until.as_microsecond().max(1)])?;
     Ok(Finished::Later)
 }
 
@@ -241,7 +241,7 @@ fn give_back(db: &Connection, claim: &Claim) -> Result<Finished, StoreError> {
         return Ok(Finished::Lost);
     }
     let sql = "UPDATE job SET state = 'queued', run_at = 0, attempts = attempts - 1 WHERE key = ?1";
-    execute(db, sql, [claim.key])?;
+    send(db, sql, [claim.key])?;
     Ok(Finished::Done)
 }
 
@@ -371,7 +371,7 @@ impl Jobs for Backend {
         let notes = self.notes();
         self.write(scope, move |db, scope| match session::find(db, scope, session)? {
             Some((key, _)) => {
-                execute(db, "UPDATE session SET ended_at = ?2 WHERE key = ?1", params![key, at.as_microsecond()])?;
+                send(db, "UPDATE session SET ended_at = ?2 WHERE key = ?1", params![key, at.as_microsecond()])?;
                 notes.jobs(execute(db, &format!("{HURRY} AND session = ?1"), [key])? > 0);
                 Ok(true)
             }

@@ -9,7 +9,7 @@ use super::Backend;
 use super::connect::meaning;
 use super::consolidate::bytes as bytes_of;
 use super::episode::floats;
-use super::session::{cursor, execute, rows_max};
+use super::session::{cursor, execute, rows_max, send};
 use super::sql::{self, Connection, OptionalExtension, Row, params};
 use crate::clock::from_micros;
 use crate::id::DocumentId;
@@ -18,8 +18,8 @@ use crate::scope::TenantScope;
 use crate::store::erasure::{Erasure, Erasures};
 use crate::store::whose::Whose;
 use crate::store::{
-    DuePassage, HeldDocument, Knowledge, KnowledgeBounds, KnowledgeOutline, NewDocument, Page, PageRequest, StoreError,
-    StoreFuture,
+    AskedPassages, DuePassage, HeldDocument, Knowledge, KnowledgeBounds, KnowledgeOutline, NewDocument, Page,
+    PageRequest, SeenPassages, StoreError, StoreFuture,
 };
 
 const DOCUMENT: &str = "key, id, name, title, kind, version, bytes, created_at, updated_at,
@@ -120,22 +120,22 @@ fn keep_one(db: &Connection, tenant: &str, new: &NewDocument, mark: i64, now: i6
     let (key, id) = match named(db, tenant, &new.name)? {
         Some((key, same, id)) if same == checksum => {
             let sql = "UPDATE document SET title = ?2, mark = ?3 WHERE key = ?1 AND title <> ?2";
-            execute(db, sql, params![key, new.title, mark])?;
+            send(db, sql, params![key, new.title, mark])?;
             return Ok(id);
         }
         Some((key, _, id)) => {
             let sql = "UPDATE document SET title = ?2, kind = ?3, version = version + 1, mark = ?4, bytes = ?5, checksum = ?6,
                          updated_at = ?7 WHERE key = ?1";
             let bytes = new.original.len();
-            execute(db, sql, params![key, new.title, new.kind.as_str(), mark, bytes, checksum, now])?;
-            execute(db, "DELETE FROM passage WHERE document = ?1", [key])?;
+            send(db, sql, params![key, new.title, new.kind.as_str(), mark, bytes, checksum, now])?;
+            send(db, "DELETE FROM passage WHERE document = ?1", [key])?;
             (key, id)
         }
         None => (insert(db, tenant, new, checksum, mark, now)?, new.id),
     };
     let original =
         "INSERT INTO original (document, bytes) VALUES (?1, ?2) ON CONFLICT (document) DO UPDATE SET bytes = ?2";
-    execute(db, original, params![key, new.original])?;
+    send(db, original, params![key, new.original])?;
     insert_passages(db, key, new)?;
     Ok(id)
 }
@@ -152,7 +152,7 @@ fn insert(
         "INSERT INTO document (tenant, id, name, title, kind, version, mark, bytes, checksum, created_at, updated_at)
                VALUES (?1, ?2, ?3, ?4, ?5, 1, ?6, ?7, ?8, ?9, ?9)";
     let (id, bytes) = (new.id.as_uuid().as_bytes(), new.original.len());
-    execute(db, sql, params![tenant, id, new.name, new.title, new.kind.as_str(), mark, bytes, checksum, now])?;
+    send(db, sql, params![tenant, id, new.name, new.title, new.kind.as_str(), mark, bytes, checksum, now])?;
     Ok(db.last_insert_rowid())
 }
 
@@ -163,7 +163,7 @@ fn insert_passages(db: &Connection, key: i64, new: &NewDocument) -> Result<(), S
         let Passage { number, heading, place, text, tokens } = passage;
         let vector = new.vectors.as_ref().and_then(|(embedder, vectors)| Some((embedder, bytes_of(vectors.get(at)?))));
         let (embedder, vector) = vector.unzip();
-        execute(db, sql, params![key, number, heading, place, text, tokens, embedder, vector])?;
+        send(db, sql, params![key, number, heading, place, text, tokens, embedder, vector])?;
     }
     Ok(())
 }
@@ -262,7 +262,7 @@ fn keep_vector(db: &Connection, embedder: &str, due: &DuePassage, vector: &[f32]
     let id = due.document.as_uuid().as_bytes();
     if execute(db, sql, params![tenant, id, due.number, embedder, bytes_of(vector), due.version])? > 0 {
         let mark = changes(db, tenant, now)?;
-        execute(db, "UPDATE document SET mark = ?2 WHERE id = ?1", params![id, mark])?;
+        send(db, "UPDATE document SET mark = ?2 WHERE id = ?1", params![id, mark])?;
     }
     Ok(())
 }
@@ -357,5 +357,13 @@ impl Knowledge for Backend {
         };
         let kept = self.write_groups(vectors, |(due, _)| Whose::from(due.tenant.tenant()), keep);
         Box::pin(async move { kept.await.map(drop) })
+    }
+
+    fn shelve(&self, limit: usize) -> StoreFuture<'_, u64> {
+        self.shelve_some(limit)
+    }
+
+    fn search(&self, tenant: &TenantScope, asked: AskedPassages) -> StoreFuture<'_, Option<SeenPassages>> {
+        self.search_here(tenant, asked)
     }
 }

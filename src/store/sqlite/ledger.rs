@@ -3,7 +3,7 @@
 use uuid::Uuid;
 
 use super::connect::meaning;
-use super::session::{self, cursor, execute, rows_max};
+use super::session::{self, cursor, rows_max, send};
 use super::sql::{self, Connection, OptionalExtension, Row, params};
 use super::{Backend, topic};
 use crate::clock::from_micros;
@@ -36,9 +36,9 @@ fn spend(db: &Connection, scope: &Scope, day: i64, more: &DaySpent) -> Result<()
                    capped = memory_spent.capped + excluded.capped,
                    last_failure = coalesce(excluded.last_failure, memory_spent.last_failure)";
     let DaySpent { calls, tokens, failures, fallbacks, capped, last_failure } = more;
-    execute(db, sql, params![tenant, day, calls, tokens, failures, fallbacks, capped, last_failure])?;
+    send(db, sql, params![tenant, day, calls, tokens, failures, fallbacks, capped, last_failure])?;
     let old = "DELETE FROM memory_spent WHERE tenant = ?1 AND day < ?2";
-    execute(db, old, params![tenant, day - DAYS]).map(drop)
+    send(db, old, params![tenant, day - DAYS])
 }
 
 fn keep_unused(db: &Connection, scope: &Scope, kept: &UnusedAnswer) -> Result<(), StoreError> {
@@ -54,10 +54,10 @@ fn keep_unused(db: &Connection, scope: &Scope, kept: &UnusedAnswer) -> Result<()
     let sql = "INSERT INTO memory_answer (tenant, user, session, topic, kind, reason, answer, created_at)
                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
     let UnusedAnswer { kind, reason, answer, at, .. } = kept;
-    execute(db, sql, params![tenant, user, session, topic, kind, reason, answer, at.as_microsecond()])?;
+    send(db, sql, params![tenant, user, session, topic, kind, reason, answer, at.as_microsecond()])?;
     let old = "DELETE FROM memory_answer WHERE tenant = ?1 AND user = ?2 AND key <= coalesce((
                    SELECT key FROM memory_answer WHERE tenant = ?1 AND user = ?2 ORDER BY key DESC LIMIT 1 OFFSET ?3), 0)";
-    execute(db, old, params![tenant, user, rows_max(UNUSED_ANSWERS_MAX)]).map(drop)
+    send(db, old, params![tenant, user, rows_max(UNUSED_ANSWERS_MAX)])
 }
 
 fn unused(db: &Connection, scope: &Scope, page: PageRequest) -> Result<Page<UnusedAnswer>, StoreError> {

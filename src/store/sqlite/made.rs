@@ -1,7 +1,7 @@
 //! What derived things were made with, in SQL: whatever is made with something else now is made anew.
 
 use super::connect::meaning;
-use super::session::execute;
+use super::session::send;
 use super::sql::{Connection, OptionalExtension};
 use crate::store::StoreError;
 
@@ -15,5 +15,5 @@ pub(super) fn with(db: &Connection, what: &str) -> Result<Option<String>, StoreE
 pub(super) fn note(db: &Connection, what: &str, made: &str) -> Result<(), StoreError> {
     let sql = "INSERT INTO recall_made_with (what, made) VALUES (?1, ?2)
                ON CONFLICT (what) DO UPDATE SET made = excluded.made";
-    execute(db, sql, [what, made]).map(drop)
+    send(db, sql, [what, made])
 }

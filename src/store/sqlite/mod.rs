@@ -70,10 +70,10 @@ use self::writer::{Notes, Writer};
 use super::backup::Backup;
 use super::erasure::{Entry, Erasure, Marks};
 use super::whose::Whose;
-use super::{ChangeMark, StoreError, StoreFuture};
+use super::{AskedPassages, ChangeMark, Expired, SeenPassages, StoreError, StoreFuture};
 use crate::clock::Clock;
 use crate::episode::EpisodeSettings;
-use crate::scope::Scope;
+use crate::scope::{Scope, TenantScope};
 use crate::tenant::Seal;
 
 /// What the calls of this folder are the calls of.
@@ -226,10 +226,9 @@ impl Sqlite {
     }
 
     /// Writes for every tenant as far as a limit allows; in a file that is one transaction.
-    fn write_some<T, F>(&self, limit: usize, _used: fn(&T) -> u64, work: F) -> StoreFuture<'_, Vec<T>>
+    fn write_some<F>(&self, limit: usize, work: F) -> StoreFuture<'_, Vec<Expired>>
     where
-        T: Send + 'static,
-        F: FnOnce(&Connection, usize) -> Result<T, StoreError> + Send + 'static,
+        F: FnOnce(&Connection, usize) -> Result<Expired, StoreError> + Send + 'static,
     {
         self.write_each(move |db| work(db, limit))
     }
@@ -319,6 +318,15 @@ impl Sqlite {
         of: fn(Touched) -> Option<T>,
     ) -> StoreFuture<'_, Told<T>> {
         Box::pin(ready(Ok(self.writer.changes().since(scope, since, of))))
+    }
+
+    /// A file's knowledge is held in memory, whoever's it is.
+    fn shelve_some(&self, _limit: usize) -> StoreFuture<'_, u64> {
+        Box::pin(ready(Ok(0)))
+    }
+
+    fn search_here(&self, _tenant: &TenantScope, _asked: AskedPassages) -> StoreFuture<'_, Option<SeenPassages>> {
+        Box::pin(ready(Ok(None)))
     }
 
     fn end_watch(&self, scope: &Scope) {

@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 
 use super::Backend;
 use super::connect::meaning;
-use super::session::{cursor, execute, rows_max};
+use super::session::{cursor, execute, rows_max, send};
 use super::sql::{self, Connection, OptionalExtension, Row, params};
 use crate::clock::from_micros;
 use crate::job::told;
@@ -33,7 +33,7 @@ fn put(db: &Connection, parcel: &Parcel) -> Result<(), StoreError> {
     let user = parcel.user.as_ref().map(|user| user.as_str());
     let Parcel { id, session, reason, body, created_at, .. } = parcel;
     let at = created_at.as_microsecond();
-    execute(db, sql, params![id, tenant, user, session, reason, &body[..], state, error, at])?;
+    send(db, sql, params![id, tenant, user, session, reason, &body[..], state, error, at])?;
     if error.is_some() { drop_oldest_dead(db, tenant) } else { Ok(()) }
 }
 
@@ -53,7 +53,7 @@ fn is_full(db: &Connection, tenant: &str) -> Result<bool, StoreError> {
 fn drop_oldest_dead(db: &Connection, tenant: &str) -> Result<(), StoreError> {
     let sql = "DELETE FROM outbox WHERE tenant = ?1 AND state = 'dead' AND key <= coalesce((
                    SELECT key FROM outbox WHERE tenant = ?1 AND state = 'dead' ORDER BY key DESC LIMIT 1 OFFSET ?2), 0)";
-    execute(db, sql, params![tenant, rows_max(OUTBOX_DEAD_MAX)]).map(drop)
+    send(db, sql, params![tenant, rows_max(OUTBOX_DEAD_MAX)])
 }
 
 /// Tenants as SQL reads a list.
@@ -77,14 +77,14 @@ fn claim(db: &Connection, now: i64, lease: SignedDuration, busy: &str) -> Result
         let Some((key, attempts, tenant)) = first_due(db, &take, now, busy)? else { return Ok(None) };
         if attempts >= ATTEMPTS_MAX {
             let sql = "UPDATE outbox SET state = 'dead', last_error = coalesce(last_error, ?2) WHERE key = ?1";
-            execute(db, sql, params![key, LAPSED])?;
+            send(db, sql, params![key, LAPSED])?;
             drop_oldest_dead(db, &tenant)?;
             continue;
         }
         let until = now.saturating_add(i64::try_from(lease.as_micros()).unwrap_or(i64::MAX));
         let run = "UPDATE outbox SET state = 'running', attempts = attempts + 1, fence = fence + 1, run_at = ?2
                     WHERE key = ?1";
-        execute(db, run, params![key, until])?;
+        send(db, run, params![key, until])?;
         return read_claim(db, key).map(Some);
     }
 }
@@ -121,7 +121,7 @@ fn with_claim(
     if held.map_err(|error| meaning(&error))?.is_none() {
         return Ok(Finished::Lost);
     }
-    execute(db, sql, values)?;
+    send(db, sql, values)?;
     Ok(Finished::Done)
 }
 

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::connect::meaning;
 use super::row::to_json;
-use super::session::{self, execute, rows_max};
+use super::session::{self, rows_max, send};
 use super::sql::{self, Connection, OptionalExtension, Row, params};
 use super::{episode, revision};
 use crate::id::{SessionId, TurnId};
@@ -60,7 +60,7 @@ pub(super) fn insert(
         ids_column(ids),
         prints.open_calls,
     ];
-    execute(db, INSERT, values).map(drop)
+    send(db, INSERT, values)
 }
 
 pub(super) const ANSWERED: &str = "UPDATE place SET answer = ?2, open_calls = ?3, chain = ?4 WHERE turn = ?1";
@@ -73,7 +73,7 @@ pub(super) fn answered(db: &Connection, turn_key: i64, turn: &Turn) -> Result<()
         statement.query_row([turn_key], |row| row.get(0)).optional().map_err(|error| meaning(&error))?;
     let prints = Prints::of(turn, before.flatten().map(Fingerprint::from_bytes));
     let bytes = |print: Option<Fingerprint>| print.map(Fingerprint::to_bytes);
-    execute(db, ANSWERED, params![turn_key, bytes(prints.answer), prints.open_calls, bytes(prints.chain)]).map(drop)
+    send(db, ANSWERED, params![turn_key, bytes(prints.answer), prints.open_calls, bytes(prints.chain)])
 }
 
 /// How a turn is recognised.
@@ -110,7 +110,7 @@ pub(super) fn shift(db: &Connection, session_key: i64, shift: &Shift) -> Result<
     let set = "UPDATE turn SET superseded = ?3 WHERE session = ?1 AND number = ?2";
     for (numbers, superseded) in [(&shift.hide, true), (&shift.show, false)] {
         for number in numbers {
-            execute(db, set, params![session_key, number, superseded])?;
+            send(db, set, params![session_key, number, superseded])?;
             episode::turn_changed(db, session_key, *number)?;
         }
     }
@@ -118,7 +118,7 @@ pub(super) fn shift(db: &Connection, session_key: i64, shift: &Shift) -> Result<
         revision::activate(db, session_key, *number, *attempt)?;
     }
     if let Some(mode) = shift.mode {
-        execute(db, "UPDATE session SET history = ?2 WHERE key = ?1", params![session_key, mode_word(mode)])?;
+        send(db, "UPDATE session SET history = ?2 WHERE key = ?1", params![session_key, mode_word(mode)])?;
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::changes;
 use super::connect::meaning;
 use super::row::{COLUMNS, NEXT, TurnRow};
-use super::session::{execute, rows_max};
+use super::session::{rows_max, send};
 use super::sql::{self, Connection, OptionalExtension, Row, params};
 use crate::id::{SessionId, TurnId};
 use crate::scope::Scope;
@@ -61,7 +61,7 @@ pub(super) fn rewritten(db: &Connection, key: i64, before: &Before, turn: &Turn)
     let shown = !before.superseded && turn.status.enters_context();
     if before.shown {
         for table in ["recall_row", "recall_vector", "recall_row_todo", "recall_vector_todo"] {
-            execute(db, &format!("DELETE FROM {table} WHERE turn = ?1"), [key])?;
+            send(db, &format!("DELETE FROM {table} WHERE turn = ?1"), [key])?;
         }
     }
     if shown {
@@ -78,7 +78,7 @@ fn put_on_list(db: &Connection, what: Todo, key: i64) -> Result<(), StoreError> 
         Todo::Row => "INSERT INTO recall_row_todo (turn) VALUES (?1) ON CONFLICT DO NOTHING",
         Todo::Vector => "INSERT INTO recall_vector_todo (turn) VALUES (?1) ON CONFLICT DO NOTHING",
     };
-    execute(db, sql, [key]).map(drop)
+    send(db, sql, [key])
 }
 
 /// What is kept of a turn, in the order of [`Found::read`].
@@ -367,16 +367,16 @@ fn keep_one(db: &Connection, derived: &DerivedRow, (key, had_vectors): (i64, boo
     if let Some(row) = &derived.row {
         let sql = "INSERT INTO recall_row (turn, id, row) VALUES (?1, ?2, ?3)
                    ON CONFLICT (turn) DO UPDATE SET row = excluded.row";
-        execute(db, sql, params![key, derived.turn.as_uuid().as_bytes(), row])?;
-        execute(db, "DELETE FROM recall_row_todo WHERE turn = ?1", [key])?;
+        send(db, sql, params![key, derived.turn.as_uuid().as_bytes(), row])?;
+        send(db, "DELETE FROM recall_row_todo WHERE turn = ?1", [key])?;
     }
     if let Some((embedder, vectors)) = &derived.vectors {
         let sql = "INSERT INTO recall_vector (turn, embedder, vectors) VALUES (?1, ?2, ?3)
                    ON CONFLICT (turn) DO UPDATE SET embedder = excluded.embedder, vectors = excluded.vectors";
-        execute(db, sql, params![key, embedder_key(db, embedder)?, vectors])?;
+        send(db, sql, params![key, embedder_key(db, embedder)?, vectors])?;
     }
     if derived.vectors.is_some() || derived.row.is_none() {
-        execute(db, "DELETE FROM recall_vector_todo WHERE turn = ?1", [key])?;
+        send(db, "DELETE FROM recall_vector_todo WHERE turn = ?1", [key])?;
     }
     let has_vectors = had_vectors || derived.vectors.is_some();
     match derived.then {
@@ -389,7 +389,7 @@ fn keep_one(db: &Connection, derived: &DerivedRow, (key, had_vectors): (i64, boo
 }
 
 fn embedder_key(db: &Connection, id: &str) -> Result<i64, StoreError> {
-    execute(db, "INSERT INTO recall_embedder (id) VALUES (?1) ON CONFLICT DO NOTHING", [id])?;
+    send(db, "INSERT INTO recall_embedder (id) VALUES (?1) ON CONFLICT DO NOTHING", [id])?;
     let sql = "SELECT key FROM recall_embedder WHERE id = ?1";
     let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
     statement.query_row([id], |row| row.get(0)).map_err(|error| meaning(&error))
@@ -401,7 +401,7 @@ pub(super) fn again(db: &Connection, what: Todo) -> Result<u64, StoreError> {
     let all = format!(
         "INSERT INTO {list} (turn) SELECT turn FROM recall_row WHERE true ORDER BY turn ON CONFLICT DO NOTHING"
     );
-    execute(db, &all, [])?;
+    send(db, &all, [])?;
     if what == Todo::Row {
         // Their rows count as missing now, everywhere.
         changes::note_everything(db)?;

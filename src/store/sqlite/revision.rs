@@ -5,7 +5,7 @@ use xxhash_rust::xxh3::Xxh3;
 use super::connect::meaning;
 use super::place::{self, ids_column, read_ids};
 use super::row::{COLUMNS, NEXT, TurnRow, to_json};
-use super::session::execute;
+use super::session::send;
 use super::sql::{self, Connection, OptionalExtension, Row, params};
 use super::turn::{find, rewrite};
 use super::{episode, trace};
@@ -39,8 +39,8 @@ pub(super) fn revise(db: &Connection, scope: &Scope, revise: ReviseTurn, now: i6
     rewrite(db, key, &turn)?;
     trace::forget(db, key)?;
     show_attempt(db, key, next)?;
-    execute(db, "UPDATE place SET ids = ?2 WHERE turn = ?1", params![key, ids_column(&revise.ids)])?;
-    execute(db, "UPDATE turn SET superseded = 0 WHERE key = ?1", [key])?;
+    send(db, "UPDATE place SET ids = ?2 WHERE turn = ?1", params![key, ids_column(&revise.ids)])?;
+    send(db, "UPDATE turn SET superseded = 0 WHERE key = ?1", [key])?;
     episode::turn_changed(db, session_key, turn.number)?;
     Ok(Revised { attempt: next, number: turn.number, created_at: turn.created_at })
 }
@@ -91,7 +91,7 @@ pub(super) fn activate(db: &Connection, session_key: i64, number: u64, wanted: u
     if turn.status != TurnStatus::Pending {
         put_aside(db, key, attempt(db, key)?, &turn, revision.created_at.as_microsecond())?;
     }
-    execute(db, "DELETE FROM revision WHERE turn = ?1 AND attempt = ?2", params![key, wanted])?;
+    send(db, "DELETE FROM revision WHERE turn = ?1 AND attempt = ?2", params![key, wanted])?;
     turn.messages.truncate(1);
     turn.messages.extend(revision.messages);
     turn.status = revision.status;
@@ -116,8 +116,8 @@ pub(super) fn put_aside(db: &Connection, key: i64, attempt: u32, turn: &Turn, no
     let sql = format!("{sql} {REPLACE}");
     let print = answer.map(|answer| Fingerprint::of(answer).to_bytes());
     let sum = sum(turn.id, attempt, status, &messages);
-    execute(db, &sql, params![key, attempt, status, messages, print, now, sum])?;
-    execute(db, "UPDATE place SET revised = 1 WHERE turn = ?1", [key]).map(drop)
+    send(db, &sql, params![key, attempt, status, messages, print, now, sum])?;
+    send(db, "UPDATE place SET revised = 1 WHERE turn = ?1", [key])
 }
 
 /// Writes a revision that came from elsewhere.
@@ -138,7 +138,7 @@ pub(super) fn take_in(db: &Connection, key: i64, turn: TurnId, record: &Revision
         record.created_at.as_microsecond(),
         sum(turn, record.attempt, status.as_str(), &messages),
     ];
-    execute(db, &sql, values).map(drop)
+    send(db, &sql, values)
 }
 
 /// A revision and what its client calls its parts, unless it is damaged.
@@ -203,5 +203,5 @@ fn last_attempt(db: &Connection, key: i64) -> Result<u32, StoreError> {
 }
 
 fn show_attempt(db: &Connection, key: i64, attempt: u32) -> Result<(), StoreError> {
-    execute(db, "UPDATE place SET attempt = ?2 WHERE turn = ?1", params![key, attempt]).map(drop)
+    send(db, "UPDATE place SET attempt = ?2 WHERE turn = ?1", params![key, attempt])
 }

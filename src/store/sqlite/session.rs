@@ -122,13 +122,13 @@ pub(super) fn update(
     let Some((key, session)) = find(db, scope, id)? else { return Ok(None) };
     let metadata = patch.applied_to(&session.metadata);
     let set = "UPDATE session SET metadata = ?2, updated_at = ?3, last_accessed = ?3 WHERE key = ?1";
-    execute(db, set, params![key, to_json(&metadata), now])?;
+    send(db, set, params![key, to_json(&metadata), now])?;
     if let Some(ttl) = ttl_column(patch.ttl) {
-        execute(db, "UPDATE session SET ttl = ?2, ttl_of_tenant = 0 WHERE key = ?1", params![key, ttl])?;
+        send(db, "UPDATE session SET ttl = ?2, ttl_of_tenant = 0 WHERE key = ?1", params![key, ttl])?;
         // As `turn_expiry` says, and never beyond the end of time.
         let turns = "UPDATE turn SET expires_at = iif(?2 < 0 OR created_at > ?3 - max(?2, 0), ?3, created_at + ?2)
                      WHERE session = ?1";
-        execute(db, turns, params![key, ttl, i64::MAX])?;
+        send(db, turns, params![key, ttl, i64::MAX])?;
     }
     Ok(find(db, scope, id)?.map(|(_, session)| session))
 }
@@ -176,6 +176,11 @@ pub(super) fn stats(db: &Connection, scope: &Scope) -> Result<Stats, StoreError>
         db.query_row(sql, who, |row| Ok((row.get(0)?, row.get(1)?))).map_err(|error| meaning(&error))?;
     let bytes = db.query_row(sql::BYTES, [], |row| row.get(0)).map_err(|error| meaning(&error))?;
     Ok(Stats { sessions, turns, bytes })
+}
+
+/// Runs a statement of whose answer nothing is needed. A database that is elsewhere need not be waited for.
+pub(super) fn send(db: &Connection, sql: &str, values: impl sql::Params) -> Result<(), StoreError> {
+    sql::send(db, sql, values).map_err(|error| meaning(&error))
 }
 
 /// Runs a statement from the cache.

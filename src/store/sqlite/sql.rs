@@ -62,6 +62,11 @@ pub(super) fn erasure_done(_: &Connection, _line: u64) -> std::result::Result<()
     Ok(())
 }
 
+/// Runs a statement of whose answer nothing is needed.
+pub(super) fn send(db: &Connection, sql: &str, values: impl Params) -> Result<()> {
+    db.prepare_cached(sql)?.execute(values).map(drop)
+}
+
 /// Begins to look at a tenant's rows; in a file they are all in sight.
 pub(super) fn enter(_: &Connection, _tenant: &str) -> std::result::Result<(), crate::store::StoreError> {
     Ok(())

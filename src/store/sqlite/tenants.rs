@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use super::Backend;
 use super::connect::meaning;
 use super::row::to_json;
-use super::session::{execute, ttl_column};
+use super::session::{execute, send, ttl_column};
 use super::sql::{self, Connection, OptionalExtension, Row, params};
 use crate::clock::from_micros;
 use crate::scope::{Tenant, User};
@@ -24,7 +24,7 @@ fn version(db: &Connection) -> Result<u64, StoreError> {
 
 /// Tells whoever holds tenants and keys in memory that they changed.
 pub(super) fn changed(db: &Connection) -> Result<(), StoreError> {
-    execute(db, "UPDATE access SET version = version + 1", []).map(drop)
+    send(db, "UPDATE access SET version = version + 1", [])
 }
 
 fn register(db: &Connection) -> Result<Register, StoreError> {
@@ -96,7 +96,7 @@ fn update(db: &Connection, tenant: &str, settings: &TenantSettings, at: Timestam
     let before = db.query_row("SELECT ttl FROM tenant WHERE name = ?1", [tenant], |row| row.get::<_, Option<i64>>(0));
     let Some(before) = before.optional().map_err(|error| meaning(&error))? else { return Ok(false) };
     let set = "UPDATE tenant SET settings = ?2, ttl = ?3, updated_at = ?4 WHERE name = ?1";
-    execute(db, set, params![tenant, to_json(&settings.to_map()), ttl, at.as_microsecond()])?;
+    send(db, set, params![tenant, to_json(&settings.to_map()), ttl, at.as_microsecond()])?;
     if ttl != before {
         follow_ttl(db, tenant, ttl)?;
     }
@@ -108,12 +108,12 @@ fn update(db: &Connection, tenant: &str, settings: &TenantSettings, at: Timestam
 fn follow_ttl(db: &Connection, tenant: &str, ttl: Option<i64>) -> Result<(), StoreError> {
     let sessions = "UPDATE session SET ttl = ?2, ttl_of_tenant = 1
                     WHERE tenant = ?1 AND (ttl IS NULL OR ttl_of_tenant = 1)";
-    execute(db, sessions, params![tenant, ttl])?;
+    send(db, sessions, params![tenant, ttl])?;
     // As `session::turn_expiry` says, and never beyond the end of time.
     let turns = "UPDATE turn SET expires_at =
                    iif(?2 IS NULL, NULL, iif(?2 < 0 OR created_at > ?3 - max(coalesce(?2, 0), 0), ?3, created_at + ?2))
                  WHERE session IN (SELECT key FROM session WHERE tenant = ?1 AND ttl_of_tenant = 1)";
-    execute(db, turns, params![tenant, ttl, i64::MAX]).map(drop)
+    send(db, turns, params![tenant, ttl, i64::MAX])
 }
 
 fn usage(db: &Connection, tenant: &str, with_bytes: bool) -> Result<Usage, StoreError> {
@@ -152,14 +152,14 @@ fn add_key(db: &Connection, key: &Key) -> Result<(), StoreError> {
         time(key.revoked_at),
         key.replaced_by.as_ref().map(KeyId::as_str),
     ];
-    execute(db, &sql, values)?;
+    send(db, &sql, values)?;
     changed(db)
 }
 
 /// Forgets keys that ended before a time.
 fn forget_ended(db: &Connection, before: Timestamp) -> Result<(), StoreError> {
     let sql = "DELETE FROM api_key WHERE coalesce(revoked_at, expires_at) < ?1";
-    execute(db, sql, [before.as_microsecond()]).map(drop)
+    send(db, sql, [before.as_microsecond()])
 }
 
 fn replace_key(db: &Connection, old: &KeyId, ends_at: Timestamp, new: &Key) -> Result<bool, StoreError> {

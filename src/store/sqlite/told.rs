@@ -5,7 +5,7 @@ use uuid::Uuid;
 use super::connect::meaning;
 use super::consolidate::bytes;
 use super::episode::{select, without_keys};
-use super::session::{cursor, execute, rows_max};
+use super::session::{cursor, rows_max, send};
 use super::sql::{self, Connection, Row, params};
 use crate::episode::{Episode, Meaning};
 use crate::id::EpisodeId;
@@ -74,5 +74,5 @@ pub(super) fn keep_vector(db: &Connection, due: &DueEpisode, vector: &Meaning) -
     let (tenant, user) = (due.scope.tenant().as_str(), due.scope.user().as_str());
     let id = due.id.as_uuid().as_bytes();
     let values = params![vector.embedder, bytes(&vector.values), due.key, id, due.version, tenant, user];
-    execute(db, sql, values).map(drop)
+    send(db, sql, values)
 }

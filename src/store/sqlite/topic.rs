@@ -5,7 +5,7 @@
 
 use super::connect::meaning;
 use super::recall::Before;
-use super::session::execute;
+use super::session::{execute, send};
 use super::sql::{Connection, OptionalExtension, Row, params};
 use super::topics::tell;
 use crate::id::TopicId;
@@ -22,15 +22,13 @@ pub(super) fn added(db: &Connection, key: i64, turn: &Turn) -> Result<(), StoreE
 }
 
 fn put_on_list(db: &Connection, key: i64) -> Result<(), StoreError> {
-    execute(db, "INSERT OR IGNORE INTO topic_todo (turn) VALUES (?1)", [key]).map(drop)
+    send(db, "INSERT OR IGNORE INTO topic_todo (turn) VALUES (?1)", [key])
 }
 
 /// What a turn says has changed. It stays in its topic while it is answered again, and leaves it without an answer.
 pub(super) fn rewritten(db: &Connection, key: i64, before: &Before, turn: &Turn) -> Result<(), StoreError> {
     match topic_of(db, key)? {
-        Some(_) if turn.status == TurnStatus::Failed => {
-            execute(db, "DELETE FROM topic_turn WHERE turn = ?1", [key]).map(drop)
-        }
+        Some(_) if turn.status == TurnStatus::Failed => send(db, "DELETE FROM topic_turn WHERE turn = ?1", [key]),
         // It has just joined, and says what it is known to say.
         Some(member) if !before.shown && member.messages == turn.spoken() => Ok(()),
         Some(member) => said_otherwise(db, key, &member, turn),
@@ -56,15 +54,15 @@ fn topic_of(db: &Connection, key: i64) -> Result<Option<Member>, StoreError> {
 fn listed(db: &Connection, key: i64, turn: &Turn) -> Result<(), StoreError> {
     match turn.status.enters_context() {
         true => put_on_list(db, key),
-        false => execute(db, "DELETE FROM topic_todo WHERE turn = ?1", [key]).map(drop),
+        false => send(db, "DELETE FROM topic_todo WHERE turn = ?1", [key]),
     }
 }
 
 /// What a sketch knows of a turn cannot be taken out of it: it is made anew.
 fn said_otherwise(db: &Connection, key: i64, member: &Member, turn: &Turn) -> Result<(), StoreError> {
-    execute(db, "UPDATE topic_turn SET messages = ?2 WHERE turn = ?1", params![key, turn.spoken()])?;
+    send(db, "UPDATE topic_turn SET messages = ?2 WHERE turn = ?1", params![key, turn.spoken()])?;
     let sql = "UPDATE topic SET version = version + 1, stale = max(stale, ?2) WHERE key = ?1";
-    execute(db, sql, params![member.topic, member.taken_in])?;
+    send(db, sql, params![member.topic, member.taken_in])?;
     tell::said_otherwise(db, member.topic, key)
 }
 
@@ -78,7 +76,7 @@ pub(super) fn join(db: &Connection, scope: &Scope, key: i64, turn: &Turn, to: &I
                 tell::said_otherwise(db, topic, key)?;
                 let sql = "UPDATE topic SET accesses = accesses + 1, last_used = max(last_used, ?2),
                                created_at = min(created_at, ?2), version = version + 1 WHERE key = ?1";
-                execute(db, sql, params![topic, at])?;
+                send(db, sql, params![topic, at])?;
             }
             Ok(())
         }
@@ -103,7 +101,7 @@ fn begin(db: &Connection, scope: &Scope, id: TopicId, title: &str, first: i64, a
     let sql = "INSERT INTO topic (tenant, user, id, title, title_turn, created_at, last_used)
                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6)";
     let (tenant, user) = (scope.tenant().as_str(), scope.user().as_str());
-    execute(db, sql, params![tenant, user, id.as_uuid().as_bytes(), title, first, at])?;
+    send(db, sql, params![tenant, user, id.as_uuid().as_bytes(), title, first, at])?;
     Ok(db.last_insert_rowid())
 }
 

@@ -1,7 +1,7 @@
 //! What was recalled for a turn and why, in SQL.
 
 use super::connect::meaning;
-use super::session::execute;
+use super::session::send;
 use super::sql::{Connection, OptionalExtension, params};
 use crate::id::TurnId;
 use crate::scope::Scope;
@@ -21,16 +21,16 @@ pub(super) fn keep(
     let Some(trace) = trace.filter(|trace| trace.len() <= TRACE_BYTES_MAX) else { return Ok(()) };
     let sql = "INSERT INTO recall_trace (turn, session, number, trace) VALUES (?1, ?2, ?3, ?4)
                ON CONFLICT (turn) DO UPDATE SET session = excluded.session, number = excluded.number, trace = excluded.trace";
-    execute(db, sql, params![key, session_key, number, trace])?;
+    send(db, sql, params![key, session_key, number, trace])?;
     // An old turn that was answered again keeps its own until the next one comes.
     let old = "DELETE FROM recall_trace WHERE session = ?1 AND turn <> ?2
                  AND number < (SELECT next_number FROM session WHERE key = ?1) - ?3";
-    execute(db, old, params![session_key, key, TRACES_MAX]).map(drop)
+    send(db, old, params![session_key, key, TRACES_MAX])
 }
 
 /// Another try at an answer begins: what explained the last one goes.
 pub(super) fn forget(db: &Connection, key: i64) -> Result<(), StoreError> {
-    execute(db, "DELETE FROM recall_trace WHERE turn = ?1", [key]).map(drop)
+    send(db, "DELETE FROM recall_trace WHERE turn = ?1", [key])
 }
 
 /// A turn's trace.

@@ -6,7 +6,7 @@ use serde_json::Map;
 use super::connect::meaning;
 use super::job::{Follow, after_turn};
 use super::row::{COLUMNS, NEXT, TurnRow};
-use super::session::{self, Place, cursor, execute, reserve, rows_max, turn_expiry};
+use super::session::{self, Place, cursor, execute, reserve, rows_max, send, turn_expiry};
 use super::sql::{self, Connection, OptionalExtension, params};
 use super::{archive, episode, fact, place, recall, revision, topic, trace};
 use crate::clock::from_micros;
@@ -144,7 +144,7 @@ pub(super) fn close(
         trace::keep(db, session_key, key, turn.number, closed.trace.as_deref())?;
     }
     revision::keep_others(db, key, &turn, closed.others, now)?;
-    execute(db, USED, params![session_key, now])?;
+    send(db, USED, params![session_key, now])?;
     after_turn(db, session_key, turn.number, follow)?;
     Ok(Kept::OnDisk)
 }
@@ -282,7 +282,7 @@ pub(super) fn insert(db: &Connection, place: &Place, turn: &Turn) -> Result<i64,
         row.checksum,
         expires_at,
     ];
-    execute(db, INSERT, values)?;
+    send(db, INSERT, values)?;
     let key = db.last_insert_rowid();
     recall::added(db, place.key, key, turn)?;
     topic::added(db, key, turn)?;
@@ -298,7 +298,7 @@ pub(super) fn rewrite(db: &Connection, key: i64, turn: &Turn) -> Result<(), Stor
     if let Some(block) = before.block {
         archive::bring_back(db, key, block)?;
     }
-    execute(db, REWRITE, values)?;
+    send(db, REWRITE, values)?;
     recall::rewritten(db, key, &before, turn)?;
     if before.shown {
         episode::turn_changed(db, before.session_key, turn.number)?;

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::super::connect::meaning;
 use super::super::recall::SHOWN;
-use super::super::session::execute;
+use super::super::session::{execute, send};
 use super::super::sql::{Connection, OptionalExtension, Row, params};
 use super::erase::is_kept_out;
 use super::row::{Family, act, all, bytes};
@@ -31,7 +31,7 @@ pub(super) fn learn(db: &Connection, understood: &[Understood], now: Timestamp) 
         about.entry(&one.scope).or_default().extend(families);
         note_refused(db, one, turn.key, full)?;
         if one.maker == Maker::Builtin {
-            execute(db, "DELETE FROM fact_todo WHERE turn = ?1", [turn.key])?;
+            send(db, "DELETE FROM fact_todo WHERE turn = ?1", [turn.key])?;
         }
         learned.turns += 1;
     }
@@ -184,13 +184,13 @@ pub(super) fn keep(db: &Connection, scope: &Scope, said: &Statement) -> Result<b
 
 fn note_refused(db: &Connection, one: &Understood, turn: i64, full: u64) -> Result<(), StoreError> {
     let maker = one.maker.as_str();
-    execute(db, "DELETE FROM fact_refused WHERE turn = ?1 AND maker = ?2", params![turn, maker])?;
+    send(db, "DELETE FROM fact_refused WHERE turn = ?1 AND maker = ?2", params![turn, maker])?;
     let sql = "INSERT INTO fact_refused (turn, maker, reason, tenant, user, count) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
                ON CONFLICT (turn, maker, reason) DO UPDATE SET count = fact_refused.count + excluded.count";
     let (tenant, user) = (one.scope.tenant().as_str(), one.scope.user().as_str());
     let full = (TOO_MANY, full);
     for (reason, count) in one.refused.iter().chain([&full]).filter(|(_, count)| *count > 0) {
-        execute(db, sql, params![turn, maker, reason, tenant, user, *count])?;
+        send(db, sql, params![turn, maker, reason, tenant, user, *count])?;
     }
     Ok(())
 }
@@ -258,9 +258,9 @@ pub(super) fn again(db: &Connection, scope: Option<&Scope>) -> Result<u64, Store
          SELECT turn.key FROM session CROSS JOIN turn ON turn.session = session.key
          WHERE (?1 IS NULL OR (tenant = ?1 AND user = ?2)) AND turn.role = 'user' AND {SHOWN} ORDER BY turn.key"
     );
-    execute(db, &sql, params![tenant, user])?;
+    send(db, &sql, params![tenant, user])?;
     let sql = "UPDATE session SET understood = 0 WHERE ?1 IS NULL OR (tenant = ?1 AND user = ?2)";
-    execute(db, sql, params![tenant, user])?;
+    send(db, sql, params![tenant, user])?;
     let count = "SELECT count(*) FROM fact_todo AS due CROSS JOIN turn ON turn.key = due.turn";
     db.query_row(count, [], |row| row.get(0)).map_err(|error| meaning(&error))
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use jiff::Timestamp;
 
 use super::super::connect::meaning;
-use super::super::session::{execute, rows_max};
+use super::super::session::{rows_max, send};
 use super::super::sql::{Connection, params};
 use super::row::{FACT, Family, KeptFact, KeptStatement, STATEMENT, all, bytes, read_fact, read_statement};
 use crate::fact::{Change, Fact, Statement, Version, What, reconcile, timeline};
@@ -141,7 +141,7 @@ fn note(db: &Connection, fact: i64, change: &Change, because: Because) -> Result
         bytes(message.as_ref().map(MessageId::as_uuid)),
         because.undo,
     ];
-    execute(db, sql, values).map(drop)
+    send(db, sql, values)
 }
 
 /// Notes which fact each statement speaks for.
@@ -160,7 +160,7 @@ fn link(
     for (statement, fact) in before {
         let now = after.get(&statement).copied();
         if now != fact {
-            execute(db, "UPDATE fact_statement SET fact = ?2 WHERE key = ?1", params![statement, now])?;
+            send(db, "UPDATE fact_statement SET fact = ?2 WHERE key = ?1", params![statement, now])?;
         }
     }
     Ok(())
@@ -176,7 +176,7 @@ fn bound(
 ) -> Result<(), StoreError> {
     for version in versions {
         for at in repetitions(version).iter().filter(|at| !said[**at].evidence.quote.is_empty()) {
-            execute(db, "UPDATE fact_statement SET quote = '' WHERE key = ?1", [said[*at].order])?;
+            send(db, "UPDATE fact_statement SET quote = '' WHERE key = ?1", [said[*at].order])?;
         }
     }
     let mut kept: HashMap<String, usize> = HashMap::new();
@@ -206,8 +206,8 @@ fn count_instead(
         for at in repetitions(version).iter().take(over) {
             let (first, other) = (said[version.said_by[0]].order, &said[*at]);
             let sql = "UPDATE fact_statement SET also = also + ?2 WHERE key = ?1";
-            execute(db, sql, params![first, 1 + other.also])?;
-            execute(db, "DELETE FROM fact_statement WHERE key = ?1", [other.order])?;
+            send(db, sql, params![first, 1 + other.also])?;
+            send(db, "DELETE FROM fact_statement WHERE key = ?1", [other.order])?;
         }
         over -= repetitions(version).len().min(over);
     }
@@ -226,9 +226,9 @@ fn drop_oldest(
             break;
         }
         for at in &version.said_by {
-            execute(db, "DELETE FROM fact_statement WHERE key = ?1", [said[*at].order])?;
+            send(db, "DELETE FROM fact_statement WHERE key = ?1", [said[*at].order])?;
         }
-        execute(db, "DELETE FROM fact WHERE key = ?1", [keys.get(&version.fact.id)])?;
+        send(db, "DELETE FROM fact WHERE key = ?1", [keys.get(&version.fact.id)])?;
         over = over.saturating_sub(version.said_by.len());
     }
     Ok(())

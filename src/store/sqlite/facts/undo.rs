@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use uuid::Uuid;
 
 use super::super::connect::meaning;
-use super::super::session::execute;
+use super::super::session::send;
 use super::super::sql::{self, Connection, OptionalExtension, params};
 use super::row::{Family, KeptFact, all, find};
 use super::settle::{Because, settle};
@@ -130,17 +130,17 @@ impl Undoing<'_> {
         let sql = "INSERT INTO fact_undo (tenant, user, id, at, in_force) VALUES (?1, ?2, ?3, ?4, 1)
                    ON CONFLICT (tenant, user, id) DO NOTHING";
         let (tenant, user) = (self.scope.tenant().as_str(), self.scope.user().as_str());
-        execute(self.db, sql, params![tenant, user, self.id.as_uuid().as_bytes(), self.now.as_microsecond()])?;
+        send(self.db, sql, params![tenant, user, self.id.as_uuid().as_bytes(), self.now.as_microsecond()])?;
         let Some((key, _)) = self.look_up(self.id)? else { return Ok(Undone::Nothing) };
         for id in what {
             let sql = "INSERT OR IGNORE INTO fact_undone (undo, what) VALUES (?1, ?2)";
-            execute(self.db, sql, params![key, id.as_bytes()])?;
+            send(self.db, sql, params![key, id.as_bytes()])?;
         }
         self.settled(key, self.id)
     }
 
     fn turn_over(&self, key: i64, id: UndoId, in_force: bool) -> Result<Undone, StoreError> {
-        execute(self.db, "UPDATE fact_undo SET in_force = ?2 WHERE key = ?1", params![key, in_force])?;
+        send(self.db, "UPDATE fact_undo SET in_force = ?2 WHERE key = ?1", params![key, in_force])?;
         self.settled(key, id)
     }
 

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use super::super::connect::meaning;
 use super::super::job::{self, Follow, after_turn};
 use super::super::row::to_json;
-use super::super::session::{self, Place, execute, ttl_column};
+use super::super::session::{self, Place, execute, send, ttl_column};
 use super::super::sql::{Connection, OptionalExtension, Row, params};
 use super::super::{consolidate, place, revision, topic as topics, turn};
 use crate::episode::{Episode, Level};
@@ -164,11 +164,11 @@ impl Arriving<'_> {
         place::insert(db, key, &turn, parent, before, &record.client)?;
         let sql = "UPDATE place SET attempt = ?2, revised = ?3 WHERE turn = ?1";
         if record.attempt > 0 || !record.revisions.is_empty() {
-            execute(db, sql, params![key, record.attempt, !record.revisions.is_empty()])?;
+            send(db, sql, params![key, record.attempt, !record.revisions.is_empty()])?;
         }
         record.revisions.iter().try_for_each(|other| revision::take_in(db, key, turn.id, other))?;
         if record.superseded {
-            execute(db, "UPDATE turn SET superseded = 1 WHERE key = ?1", [key])?;
+            send(db, "UPDATE turn SET superseded = 1 WHERE key = ?1", [key])?;
         } else if let Some(link) = record.topic.filter(|_| turn.status.enters_context()) {
             join(db, self.scope, key, &turn, link)?;
         }
@@ -210,7 +210,7 @@ impl Arriving<'_> {
         turn.status = record.status;
         turn::rewrite(self.db, key, &turn)?;
         let used = "UPDATE session SET updated_at = max(updated_at, ?2) WHERE key = ?1";
-        execute(self.db, used, params![self.place.key, self.now.as_microsecond()])?;
+        send(self.db, used, params![self.place.key, self.now.as_microsecond()])?;
         after_turn(self.db, self.place.key, turn.number, self.follow)?;
         Ok(true)
     }
@@ -254,12 +254,12 @@ fn as_kept(record: &TurnRecord, session: SessionId, number: u64) -> Turn {
 fn join(db: &Connection, scope: &Scope, key: i64, turn: &Turn, link: TopicLink) -> Result<(), StoreError> {
     let sql = "SELECT coalesce(merged_into, key) FROM topic WHERE tenant = ?1 AND user = ?2 AND id = ?3";
     let Some(topic) = topics::look_up(db, sql, scope, link.id)? else { return Ok(()) };
-    execute(db, "DELETE FROM topic_todo WHERE turn = ?1", [key])?;
+    send(db, "DELETE FROM topic_todo WHERE turn = ?1", [key])?;
     let enter = "INSERT OR IGNORE INTO topic_turn (turn, topic, messages) VALUES (?1, ?2, ?3)";
-    execute(db, enter, params![key, topic, turn.spoken()])?;
+    send(db, enter, params![key, topic, turn.spoken()])?;
     let told = "UPDATE topic SET version = version + 1, title_turn = iif(?3 AND title_turn = ?4, ?2, title_turn),
                     title_knows = iif(?5 AND title_turn IS NOT NULL, ?2, title_knows) WHERE key = ?1";
-    execute(db, told, params![topic, key, link.gives_title, TO_COME, link.in_title]).map(drop)
+    send(db, told, params![topic, key, link.gives_title, TO_COME, link.in_title])
 }
 
 /// The session's row after turns arrived.
@@ -267,7 +267,7 @@ fn grow(db: &Connection, place: &Place, turns: u64, latest: Option<i64>) -> Resu
     let sql = "UPDATE session SET turns = turns + ?2, next_number = max(next_number, ?3),
                    updated_at = max(updated_at, coalesce(?4, updated_at)),
                    last_accessed = max(last_accessed, coalesce(?4, last_accessed)) WHERE key = ?1";
-    execute(db, sql, params![place.key, turns, place.number, latest]).map(drop)
+    send(db, sql, params![place.key, turns, place.number, latest])
 }
 
 /// What follows turns that are not summarised yet.
@@ -297,7 +297,7 @@ fn episodes(
             mark_stale(db, key, episode.id.as_uuid().as_bytes())?;
         }
         if episode.level == Level::Stretch {
-            execute(db, "UPDATE session SET consolidated = ?2 WHERE key = ?1", params![key, episode.last])?;
+            send(db, "UPDATE session SET consolidated = ?2 WHERE key = ?1", params![key, episode.last])?;
         }
         (taken, stale) = (taken + 1, stale || record.stale);
     }
@@ -321,7 +321,7 @@ fn is_untold(db: &Connection, key: i64, episode: &Episode) -> Result<bool, Store
 
 fn mark_stale(db: &Connection, session_key: i64, id: &[u8; 16]) -> Result<(), StoreError> {
     let sql = "UPDATE episode SET stale = 1 WHERE session_key = ?1 AND id = ?2";
-    execute(db, sql, params![session_key, id]).map(drop)
+    send(db, sql, params![session_key, id])
 }
 
 /// Whether nobody here knows this episode.
@@ -365,9 +365,9 @@ fn former_life(db: &Connection, scope: &Scope, record: &EpisodeRecord) -> Result
 fn used_up_key(db: &Connection, scope: &Scope, record: &EpisodeRecord) -> Result<i64, StoreError> {
     let sql = "INSERT INTO session (tenant, user, id, kind, metadata, next_number, turns, created_at, updated_at, last_accessed)
                VALUES (?1, '~', ?2, 'durable', '{}', 1, 0, 0, 0, 0)";
-    execute(db, sql, params![scope.tenant().as_str(), record.episode.id.as_uuid().as_bytes()])?;
+    send(db, sql, params![scope.tenant().as_str(), record.episode.id.as_uuid().as_bytes()])?;
     let key = db.last_insert_rowid();
-    execute(db, "DELETE FROM session WHERE key = ?1", [key])?;
+    send(db, "DELETE FROM session WHERE key = ?1", [key])?;
     Ok(key)
 }
 

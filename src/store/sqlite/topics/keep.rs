@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::super::connect::meaning;
 use super::super::recall::SHOWN;
 use super::super::row::{COLUMNS, TurnRow, to_json};
-use super::super::session::execute;
+use super::super::session::{execute, send};
 use super::super::sql::{Connection, OptionalExtension, params};
 use super::super::topic;
 use super::super::writer::Notes;
@@ -26,15 +26,15 @@ pub(super) fn change(
     if let Some(title) = &patch.title {
         let sql = "UPDATE topic SET title = ?2, title_turn = NULL, title_knows = NULL, version = version + 1
                    WHERE key = ?1";
-        execute(db, sql, params![key, title])?;
+        send(db, sql, params![key, title])?;
     }
     if let Some(tags) = &patch.tags {
-        execute(db, "UPDATE topic SET tags = ?2 WHERE key = ?1", params![key, to_json(tags)])?;
+        send(db, "UPDATE topic SET tags = ?2 WHERE key = ?1", params![key, to_json(tags)])?;
     }
     let found = read::find(db, scope, id)?;
     let (Some(feedback), Some(kept)) = (patch.feedback, &found) else { return Ok(found) };
     let importance = rated(kept.topic.importance, feedback);
-    execute(db, "UPDATE topic SET importance = ?2 WHERE key = ?1", params![key, importance])?;
+    send(db, "UPDATE topic SET importance = ?2 WHERE key = ?1", params![key, importance])?;
     read::find(db, scope, id)
 }
 
@@ -44,7 +44,7 @@ pub(super) fn place(db: &Connection, turns: &[PlacedTurn]) -> Result<(), StoreEr
         let Some((session, row)) = unplaced(db, placed)? else { continue };
         let key = row.key;
         let Ok(turn) = row.turn(db, session) else { continue };
-        execute(db, "DELETE FROM topic_todo WHERE turn = ?1", [key])?;
+        send(db, "DELETE FROM topic_todo WHERE turn = ?1", [key])?;
         topic::join(db, &placed.scope, key, &turn, &placed.topic)?;
     }
     Ok(())
@@ -90,25 +90,25 @@ impl Telling {
 fn write_sketch(db: &Connection, key: i64, sketch: &Sketch) -> Result<(), StoreError> {
     let sql = "INSERT INTO topic_sketch (topic, sketch) VALUES (?1, ?2)
                ON CONFLICT (topic) DO UPDATE SET sketch = excluded.sketch";
-    execute(db, sql, params![key, sketch.encode()]).map(drop)
+    send(db, sql, params![key, sketch.encode()])
 }
 
 fn take_in(db: &Connection, topic: i64, turn: TurnId) -> Result<(), StoreError> {
     let sql = "UPDATE topic_turn SET taken_in = 1
                WHERE topic = ?1 AND turn IN (SELECT key FROM turn WHERE id = ?2)";
-    execute(db, sql, params![topic, turn.as_uuid().as_bytes()]).map(drop)
+    send(db, sql, params![topic, turn.as_uuid().as_bytes()])
 }
 
 /// Forgets what a topic's sketch knows, and names the topic after its first turn if nobody did.
 pub(super) fn remake(db: &Connection, scope: &Scope, id: TopicId) -> Result<bool, StoreError> {
     let Some((key, _)) = read::state(db, scope, id)? else { return Ok(false) };
-    execute(db, "DELETE FROM topic_sketch WHERE topic = ?1", [key])?;
-    execute(db, "UPDATE topic_turn SET taken_in = 0 WHERE topic = ?1 AND taken_in = 1", [key])?;
+    send(db, "DELETE FROM topic_sketch WHERE topic = ?1", [key])?;
+    send(db, "UPDATE topic_turn SET taken_in = 0 WHERE topic = ?1 AND taken_in = 1", [key])?;
     if let Some((first, title)) = read::first_words(db, key)? {
         let sql = "UPDATE topic SET title = ?2, title_turn = ?3 WHERE key = ?1 AND title = ''";
-        execute(db, sql, params![key, title, first])?;
+        send(db, sql, params![key, title, first])?;
     }
-    execute(db, "UPDATE topic SET stale = 0, version = version + 1 WHERE key = ?1", [key])?;
+    send(db, "UPDATE topic SET stale = 0, version = version + 1 WHERE key = ?1", [key])?;
     Ok(true)
 }
 
@@ -120,7 +120,7 @@ pub(super) fn merge(db: &Connection, scope: &Scope, merge: &TopicMerge, told: Te
         return Ok(false);
     }
     write_sketch(db, into, &merge.sketch)?;
-    execute(db, "UPDATE topic_turn SET topic = ?1 WHERE topic = ?2", [into, from])?;
+    send(db, "UPDATE topic_turn SET topic = ?1 WHERE topic = ?2", [into, from])?;
     let mut tags: Vec<String> = tags_of(db, into)?;
     let more = tags_of(db, from)?;
     tags.extend(more.into_iter().filter(|tag| !tags.contains(tag)).collect::<Vec<_>>());
@@ -128,16 +128,16 @@ pub(super) fn merge(db: &Connection, scope: &Scope, merge: &TopicMerge, told: Te
             importance = max(topic.importance, other.importance), last_used = max(topic.last_used, other.last_used),
             created_at = min(topic.created_at, other.created_at), summary = NULL, told_by = NULL, told = 0, tags = ?3
         FROM topic AS other WHERE topic.key = ?1 AND other.key = ?2";
-    execute(db, gathered, params![into, from, to_json(&tags)])?;
-    execute(db, "UPDATE topic SET merged_into = ?1 WHERE key = ?2 OR merged_into = ?2", [into, from])?;
+    send(db, gathered, params![into, from, to_json(&tags)])?;
+    send(db, "UPDATE topic SET merged_into = ?1 WHERE key = ?2 OR merged_into = ?2", [into, from])?;
     execute(
         db,
         "UPDATE topic SET title = '', title_knows = NULL, summary = NULL, told_by = NULL, told = 0, due = 0,
                      tags = '[]' WHERE key = ?1",
         [from],
     )?;
-    execute(db, "DELETE FROM topic_sketch WHERE topic = ?1", [from])?;
-    execute(db, "UPDATE memory_answer SET topic = ?1 WHERE topic = ?2", [into, from])?;
+    send(db, "DELETE FROM topic_sketch WHERE topic = ?1", [from])?;
+    send(db, "UPDATE memory_answer SET topic = ?1 WHERE topic = ?2", [into, from])?;
     told.look(db, into)?;
     Ok(true)
 }
@@ -166,7 +166,7 @@ pub(super) fn forget(db: &Connection, scope: &Scope, ids: &[TopicId], at: i64) -
             "UPDATE topic SET forgotten_at = ?2, due = 0, version = version + 1 WHERE key = ?1",
             params![key, at],
         )?;
-        execute(db, "DELETE FROM topic_sketch WHERE topic = ?1", [key])?;
+        send(db, "DELETE FROM topic_sketch WHERE topic = ?1", [key])?;
         forgotten += 1;
     }
     Ok(forgotten)

@@ -3,7 +3,7 @@
 use super::super::connect::meaning;
 use super::super::job;
 use super::super::row::{COLUMNS, NEXT, TurnRow};
-use super::super::session::{execute, rows_max};
+use super::super::session::{rows_max, send};
 use super::super::sql::{Connection, OptionalExtension, Row, params};
 use super::read::{all, state, topic_id, with_session};
 use crate::clock::from_micros;
@@ -22,7 +22,7 @@ pub(in super::super) fn look(db: &Connection, topic: i64, due: u64) -> Result<bo
     if due == 0 || untold(db, topic)? < due {
         return Ok(false);
     }
-    execute(db, "UPDATE topic SET due = 1 WHERE key = ?1", [topic])?;
+    send(db, "UPDATE topic SET due = 1 WHERE key = ?1", [topic])?;
     let sql = "SELECT turn.session FROM topic_turn CROSS JOIN turn ON turn.key = topic_turn.turn
                WHERE topic_turn.topic = ?1 ORDER BY topic_turn.turn DESC LIMIT 1";
     let session: Option<i64> =
@@ -97,7 +97,7 @@ pub(in super::super) fn apply(
         if !is_as_read(db, key, told)? {
             return Ok(Written::Changed);
         }
-        execute(db, "UPDATE topic SET due = 0 WHERE key = ?1", [key])?;
+        send(db, "UPDATE topic SET due = 0 WHERE key = ?1", [key])?;
         if let Some((last, _)) = told.read.last() {
             write(db, key, *last, told)?;
             look(db, key, due)?;
@@ -109,11 +109,11 @@ pub(in super::super) fn apply(
 
 fn write(db: &Connection, key: i64, last: u64, told: &TopicTold) -> Result<(), StoreError> {
     let sql = "UPDATE topic SET summary = ?2, told = ?3, told_by = ?4 WHERE key = ?1";
-    execute(db, sql, params![key, told.summary, last, told.told_by])?;
+    send(db, sql, params![key, told.summary, last, told.told_by])?;
     if let Some(title) = &told.title {
         let sql = "UPDATE topic SET title = ?2, title_knows = ?3, version = version + 1
                    WHERE key = ?1 AND title_turn IS NOT NULL AND title <> ?2";
-        execute(db, sql, params![key, title, last])?;
+        send(db, sql, params![key, title, last])?;
     }
     Ok(())
 }
@@ -139,11 +139,11 @@ pub(in super::super) fn said_otherwise(db: &Connection, topic: i64, turn: i64) -
         return Ok(());
     }
     let sql = "UPDATE topic SET summary = NULL, told_by = NULL, told = 0 WHERE key = ?1 AND told >= ?2";
-    execute(db, sql, [topic, turn])?;
+    send(db, sql, [topic, turn])?;
     let sql = "UPDATE topic SET title = '', title_knows = NULL, stale = 1, version = version + 1
                WHERE key = ?1 AND title_knows >= ?2";
-    execute(db, sql, [topic, turn])?;
-    execute(db, "DELETE FROM memory_answer WHERE topic = ?1", [topic]).map(drop)
+    send(db, sql, [topic, turn])?;
+    send(db, "DELETE FROM memory_answer WHERE topic = ?1", [topic])
 }
 
 /// Forgets what topics tell, of one user or of everybody, so that it is told again.
@@ -152,7 +152,7 @@ pub(in super::super) fn make_again(db: &Connection, scope: Option<&Scope>, due: 
     let sql = "SELECT key FROM topic WHERE told > 0 AND forgotten_at IS NULL AND merged_into IS NULL
                AND (?1 IS NULL OR (tenant = ?1 AND user = ?2))";
     for key in all(db, sql, params![tenant, user], |row| row.get::<_, i64>(0))? {
-        execute(db, "UPDATE topic SET summary = NULL, told_by = NULL, told = 0 WHERE key = ?1", [key])?;
+        send(db, "UPDATE topic SET summary = NULL, told_by = NULL, told = 0 WHERE key = ?1", [key])?;
         look(db, key, due)?;
     }
     Ok(())

@@ -1,0 +1,50 @@
+-- Passages of tenants that know too much to be held in memory, as the database searches them. Made where pgvector is installed; everything
+-- in here is derived and may be dropped at any time.
+
+-- Which tenants are searched here, and what their passages are like all together.
+CREATE TABLE IF NOT EXISTS knowledge_shelf (
+    home     text   COLLATE "C" PRIMARY KEY DEFAULT current_setting('recalld.tenant') CHECK (home <> ''),
+    -- The version of the tenant's knowledge that is ready as a whole.
+    version  bigint NOT NULL,
+    passages bigint NOT NULL,
+    words    bigint NOT NULL
+);
+
+-- The words of a passage. A lexeme is the hash of a word and of its tenant, so that tenants share no list in the index.
+CREATE TABLE IF NOT EXISTS passage_words (
+    home     text     COLLATE "C" NOT NULL DEFAULT current_setting('recalld.tenant') CHECK (home <> ''),
+    document bigint   NOT NULL,
+    number   bigint   NOT NULL,
+    length   integer  NOT NULL,
+    words    tsvector NOT NULL,
+    -- How often each is there: four bytes of its hash, one of the count.
+    counts   bytea    NOT NULL,
+    PRIMARY KEY (home, document, number),
+    FOREIGN KEY (home, document, number) REFERENCES passage (home, document, number) ON DELETE CASCADE
+);
+CREATE INDEX IF NOT EXISTS passage_words_found ON passage_words USING gin (words) WITH (fastupdate = off);
+
+-- What a passage means. A graph has vectors of one length, so there is one for each length that is in use.
+CREATE TABLE IF NOT EXISTS passage_vector (
+    home       text     COLLATE "C" NOT NULL DEFAULT current_setting('recalld.tenant') CHECK (home <> ''),
+    document   bigint   NOT NULL,
+    number     bigint   NOT NULL,
+    embedder   text     COLLATE "C" NOT NULL,
+    dimensions integer  NOT NULL,
+    -- Some stand for all where only the middle is asked for.
+    sampled    boolean  NOT NULL,
+    vector     halfvec  NOT NULL,
+    PRIMARY KEY (home, document, number),
+    FOREIGN KEY (home, document, number) REFERENCES passage_words (home, document, number) ON DELETE CASCADE
+);
+CREATE INDEX IF NOT EXISTS passage_vector_sample ON passage_vector (home) WHERE sampled;
+
+-- What a document calls itself is searched with each of its passages.
+CREATE OR REPLACE FUNCTION document_renamed() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    DELETE FROM passage_words WHERE home = new.tenant AND document = new.key;
+    RETURN NULL;
+END $$;
+DROP TRIGGER IF EXISTS document_renamed ON document;
+CREATE TRIGGER document_renamed AFTER UPDATE OF title ON document FOR EACH ROW
+    WHEN (old.title IS DISTINCT FROM new.title) EXECUTE FUNCTION document_renamed();

@@ -1,0 +1,126 @@
+//! Making passages ready to be searched.
+
+use super::super::connect::meaning;
+use super::super::episode::floats;
+use super::super::session::{rows_max, send};
+use super::super::sql::{Connection, Row, params};
+use super::{DIMENSIONS, HERE, lexeme};
+use crate::knowledge::{Passage, terms_of};
+use crate::store::StoreError;
+
+/// One of so many passages stands for all.
+const SAMPLED_ONE_IN: u64 = 64;
+
+/// Whether a tenant has passages that are to be made ready, or has so few left that none need be.
+pub(super) fn is_due(db: &Connection, held_max: usize) -> Result<bool, StoreError> {
+    let sql = format!(
+        "SELECT (SELECT version FROM knowledge WHERE tenant = current_setting('recalld.tenant'))
+             IS DISTINCT FROM (SELECT version FROM knowledge_shelf WHERE {HERE}),
+             EXISTS (SELECT 1 FROM knowledge_shelf WHERE {HERE})"
+    );
+    let mut statement = db.prepare_cached(&sql).map_err(|error| meaning(&error))?;
+    let read = |row: &Row<'_>| Ok((row.get::<_, bool>(0)?, row.get::<_, bool>(1)?));
+    let (changed, here) = statement.query_row([], read).map_err(|error| meaning(&error))?;
+    Ok(changed && (here || is_large(db, held_max)?))
+}
+
+fn is_large(db: &Connection, held_max: usize) -> Result<bool, StoreError> {
+    let sql = format!("SELECT count(*) FROM (SELECT 1 FROM passage WHERE {HERE} LIMIT ?1) AS some");
+    let mut statement = db.prepare_cached(&sql).map_err(|error| meaning(&error))?;
+    let passages: usize =
+        statement.query_row([rows_max(held_max + 1)], |row| row.get(0)).map_err(|error| meaning(&error))?;
+    Ok(passages > held_max)
+}
+
+/// Makes some of a tenant's passages ready, if it knows more than is held in memory. Answers how many.
+pub(super) fn fill(db: &Connection, held_max: usize, limit: usize) -> Result<u64, StoreError> {
+    if !is_large(db, held_max)? {
+        send(db, &format!("DELETE FROM knowledge_shelf WHERE {HERE}"), [])?;
+        send(db, &format!("DELETE FROM passage_words WHERE {HERE}"), [])?;
+        return Ok(0);
+    }
+    let due = due(db, limit)?;
+    due.iter().try_for_each(|due| put(db, due))?;
+    if due.len() < limit {
+        let all = format!(
+            "INSERT INTO knowledge_shelf (version, passages, words)
+             SELECT (SELECT version FROM knowledge WHERE tenant = current_setting('recalld.tenant')),
+                 count(*), coalesce(sum(length), 0) FROM passage_words WHERE {HERE}
+             ON CONFLICT (home) DO UPDATE SET version = excluded.version, passages = excluded.passages,
+                 words = excluded.words"
+        );
+        send(db, &all, [])?;
+    }
+    Ok(due.len() as u64)
+}
+
+/// A passage that is not ready.
+struct Due {
+    document: i64,
+    number: u64,
+    tenant: String,
+    /// Title, headings and text, as it is searched.
+    searched: String,
+    embedder: Option<String>,
+    vector: Option<Vec<u8>>,
+}
+
+/// Passages without words here, and those whose vector is another one by now.
+fn due(db: &Connection, limit: usize) -> Result<Vec<Due>, StoreError> {
+    let sql = "SELECT passage.number, passage.heading, passage.place, passage.text, passage.tokens, passage.document,
+                      document.title, document.tenant, passage.embedder, passage.vector
+               FROM passage JOIN document ON document.key = passage.document
+               LEFT JOIN passage_words ON passage_words.document = passage.document
+                   AND passage_words.number = passage.number
+               LEFT JOIN passage_vector ON passage_vector.document = passage.document
+                   AND passage_vector.number = passage.number
+               WHERE passage.home = current_setting('recalld.tenant') AND (passage_words.number IS NULL
+                   OR (passage.embedder IS NOT NULL AND passage_vector.embedder IS DISTINCT FROM passage.embedder))
+               LIMIT ?1";
+    let read = |row: &Row<'_>| {
+        let passage = Passage {
+            number: row.get(0)?,
+            heading: row.get(1)?,
+            place: row.get(2)?,
+            text: row.get(3)?,
+            tokens: row.get(4)?,
+        };
+        let (number, title) = (u64::from(passage.number), row.get::<_, String>(6)?);
+        Ok(Due {
+            document: row.get(5)?,
+            number,
+            tenant: row.get(7)?,
+            searched: passage.searched(&title),
+            embedder: row.get(8)?,
+            vector: row.get(9)?,
+        })
+    };
+    let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
+    let rows = statement.query_map([rows_max(limit)], read).map_err(|error| meaning(&error))?;
+    rows.collect::<Result<_, _>>().map_err(|error| meaning(&error))
+}
+
+fn put(db: &Connection, due: &Due) -> Result<(), StoreError> {
+    let terms = terms_of(&due.searched);
+    let words: Vec<String> = terms.counts.iter().map(|(term, _)| lexeme(&due.tenant, *term)).collect();
+    let counts: Vec<u8> =
+        terms.counts.iter().flat_map(|(term, count)| [&term.to_le_bytes()[..], &[*count]].concat()).collect();
+    let sql = "INSERT INTO passage_words (document, number, length, words, counts)
+               VALUES (?1, ?2, ?3, array_to_tsvector(string_to_array(?4::text, ' ')), ?5)
+               ON CONFLICT (document, number) DO NOTHING";
+    send(db, sql, params![due.document, due.number, i64::from(terms.length), words.join(" "), counts])?;
+    let vector = due.vector.as_deref().map(floats).filter(|vector| DIMENSIONS.contains(&vector.len()));
+    let (Some(embedder), Some(vector)) = (&due.embedder, vector) else { return Ok(()) };
+    let sql = "INSERT INTO passage_vector (document, number, embedder, dimensions, sampled, vector)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6::text::halfvec)
+               ON CONFLICT (document, number) DO UPDATE SET embedder = excluded.embedder,
+                   dimensions = excluded.dimensions, vector = excluded.vector";
+    let sampled = (due.document.unsigned_abs() ^ due.number.wrapping_mul(0x9e37_79b9_7f4a_7c15)) % SAMPLED_ONE_IN == 0;
+    send(db, sql, params![due.document, due.number, embedder, vector.len(), sampled, written(&vector)])
+}
+
+/// A vector as pgvector reads it.
+pub(super) fn written(vector: &[f32]) -> String {
+    let numbers: Vec<String> = vector.iter().map(f32::to_string).collect();
+    format!("[{}]", numbers.join(","))
+}

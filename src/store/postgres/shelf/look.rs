@@ -1,0 +1,258 @@
+//! Finding the passages that may be about a question.
+//!
+//! By words: those that have the rarest of its words, the most telling of them first. By meaning: the nearest. What is then known of each is
+//! exact; only how passages are on the whole is estimated, for words from how often each is there, for meanings from a sample.
+
+use std::collections::BTreeSet;
+
+use uuid::Uuid;
+
+use super::super::connect::meaning;
+use super::super::sql::{self, Connection, OptionalExtension, Row, params};
+use super::fill::written;
+use super::{DIMENSIONS, HERE, lexeme};
+use crate::id::DocumentId;
+use crate::knowledge::{AskedTerm, Measure, Measures, Seen};
+use crate::store::{AskedPassages, SeenPassages, SeenPlace, StoreError};
+
+/// How many passages with a word are counted, and how many with one of the question's words are looked at.
+const COUNTED_MAX: i64 = 10_000;
+/// Most that are looked at exactly, by words and by meaning.
+const BY_WORDS: usize = 400;
+const BY_MEANING: usize = 100;
+/// How much of the graph is looked at: more finds more, and takes longer.
+const EF_SEARCH: usize = 200;
+/// As in memory (`recall/passages/index`).
+const SATURATION: f32 = 1.2;
+const LENGTH: f32 = 0.75;
+
+/// What a tenant's passages are like.
+struct Shelf {
+    passages: f32,
+    length: f32,
+}
+
+/// A word of the question, and how rare it is.
+struct Word {
+    asked: AskedTerm,
+    /// Its stem or itself, as a query.
+    query: String,
+    idf: f32,
+    share: f32,
+    count: i64,
+}
+
+/// The passages that may be about a question; `None` when the tenant is not searched here.
+pub(super) fn look(db: &Connection, tenant: &str, asked: &AskedPassages) -> Result<Option<SeenPassages>, StoreError> {
+    let Some(shelf) = shelf(db)? else { return Ok(None) };
+    let vector = asked.vector.as_deref();
+    if vector.is_some_and(|vector| !DIMENSIONS.contains(&vector.len())) {
+        return Ok(None);
+    }
+    let vector = vector.map(|vector| Meant { dimensions: vector.len(), words: written(vector), by: &asked.embedder });
+    let words = words(db, tenant, &asked.terms, &shelf)?;
+    let mut found = by_words(db, &words)?;
+    if let Some(vector) = &vector {
+        found.extend(by_meaning(db, vector)?);
+    }
+    let meaning = vector.as_ref().map(|vector| sample(db, vector)).transpose()?.unwrap_or_default();
+    let mut all = SeenPassages { all: Measures { words: spread(&words, &shelf), meaning }, ..SeenPassages::default() };
+    for (seen, place) in exactly(db, &found, vector.as_ref(), &words, &shelf)? {
+        all.seen.push(seen);
+        all.places.push(place);
+    }
+    Ok(Some(all))
+}
+
+/// What the question means.
+struct Meant<'a> {
+    dimensions: usize,
+    words: String,
+    by: &'a str,
+}
+
+fn shelf(db: &Connection) -> Result<Option<Shelf>, StoreError> {
+    let sql = format!("SELECT passages, words FROM knowledge_shelf WHERE {HERE}");
+    let read = |row: &Row<'_>| {
+        let (passages, words) = (row.get::<_, u64>(0)?.max(1) as f32, row.get::<_, u64>(1)? as f32);
+        Ok(Shelf { passages, length: (words / passages).max(1.0) })
+    };
+    let mut statement = db.prepare_cached(&sql).map_err(|error| meaning(&error))?;
+    statement.query_row([], read).optional().map_err(|error| meaning(&error))
+}
+
+/// The words of the question that anybody used, the rarest first.
+fn words(db: &Connection, tenant: &str, asked: &[AskedTerm], shelf: &Shelf) -> Result<Vec<Word>, StoreError> {
+    let query = |term: &AskedTerm| format!("{}|{}", lexeme(tenant, term.stem), lexeme(tenant, term.word));
+    let queries: Vec<String> = asked.iter().map(query).collect();
+    let sql =
+        "SELECT (SELECT count(*) FROM (SELECT 1 FROM passage_words WHERE words @@ query::tsquery LIMIT ?2) AS some)
+               FROM unnest(string_to_array(?1::text, ' ')) WITH ORDINALITY AS asked (query, place) ORDER BY place";
+    let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
+    let rows = statement.query_map(params![queries.join(" "), COUNTED_MAX], |row| row.get(0));
+    let counts: Vec<i64> = rows.and_then(Iterator::collect).map_err(|error| meaning(&error))?;
+    let all: f32 = asked.iter().map(|term| term.weight).sum();
+    let word = |((asked, query), count): ((&AskedTerm, String), i64)| {
+        let idf = (1.0 + (shelf.passages - count as f32 + 0.5) / (count as f32 + 0.5)).ln();
+        Word { asked: *asked, query, idf, share: asked.weight / all, count }
+    };
+    let mut words: Vec<Word> = asked.iter().zip(queries).zip(counts).map(word).collect();
+    words.sort_by_key(|word| word.count);
+    Ok(words)
+}
+
+/// Where a passage is kept.
+type Place = (i64, i64);
+
+/// Passages with the rarest words, as many words as are not too much to look at.
+fn by_words(db: &Connection, words: &[Word]) -> Result<BTreeSet<Place>, StoreError> {
+    let mut left = COUNTED_MAX;
+    let mut rarest: Vec<&Word> = Vec::new();
+    for word in words.iter().filter(|word| word.count > 0) {
+        if !rarest.is_empty() && left < word.count {
+            break;
+        }
+        left -= word.count;
+        rarest.push(word);
+    }
+    if rarest.is_empty() {
+        return Ok(BTreeSet::new());
+    }
+    let any = rarest.iter().map(|word| word.query.as_str()).collect::<Vec<_>>().join("|");
+    // All words count, the frequent ones among what the rare ones found.
+    let worth = words.iter().filter(|word| word.count > 0);
+    let worth: Vec<String> = worth
+        .map(|word| format!("CASE WHEN words @@ '{}'::tsquery THEN {} ELSE 0 END", word.query, word.idf))
+        .collect();
+    let sql = format!(
+        "SELECT document, number FROM (SELECT document, number, words FROM passage_words WHERE words @@ '{any}'::tsquery
+             LIMIT {COUNTED_MAX}) AS found ORDER BY {} DESC, document, number LIMIT {BY_WORDS}",
+        worth.join(" + ")
+    );
+    places(db.query_once(&sql))
+}
+
+fn places(rows: sql::Result<Vec<Row<'static>>>) -> Result<BTreeSet<Place>, StoreError> {
+    let rows = rows.map_err(|error| meaning(&error))?;
+    rows.iter().map(|row| Ok((row.get(0)?, row.get(1)?))).collect::<Result<_, _>>().map_err(|error| meaning(&error))
+}
+
+/// The nearest passages of whoever made their vectors, for measuring how well the graph finds them.
+pub(in super::super) fn nearest(
+    db: &Connection,
+    vector: &[f32],
+    best: usize,
+    by_graph: bool,
+) -> Result<Vec<Place>, StoreError> {
+    let dimensions = vector.len();
+    let scan = if by_graph { "on" } else { "off" };
+    let set = format!("SET LOCAL enable_indexscan = {scan}; SET LOCAL hnsw.ef_search = {EF_SEARCH}");
+    db.batch(&set).map_err(|error| meaning(&error))?;
+    let sql = format!(
+        "SELECT document, number FROM passage_vector WHERE {HERE} AND dimensions = {dimensions}
+         ORDER BY vector::halfvec({dimensions}) <#> '{}'::halfvec({dimensions}) LIMIT {best}",
+        written(vector)
+    );
+    places(db.query_once(&sql)).map(|places| places.into_iter().collect())
+}
+
+/// The nearest passages, by the graph.
+fn by_meaning(db: &Connection, vector: &Meant<'_>) -> Result<BTreeSet<Place>, StoreError> {
+    let Meant { dimensions, words, by } = vector;
+    // Others lie in the same graph: looking goes on until there are enough of this tenant's.
+    let set = format!("SET LOCAL hnsw.iterative_scan = 'relaxed_order'; SET LOCAL hnsw.ef_search = {EF_SEARCH}");
+    db.batch(&set).map_err(|error| meaning(&error))?;
+    let sql = format!(
+        "SELECT document, number FROM passage_vector WHERE {HERE} AND dimensions = {dimensions} AND embedder = ?2
+         ORDER BY vector::halfvec({dimensions}) <#> ?1::text::halfvec({dimensions}) LIMIT {BY_MEANING}"
+    );
+    let mut statement = db.prepare_cached(&sql).map_err(|error| meaning(&error))?;
+    let rows = statement.query_map(params![words, by], |row| Ok((row.get(0)?, row.get(1)?)));
+    rows.and_then(Iterator::collect).map_err(|error| meaning(&error))
+}
+
+/// How near passages are on the whole.
+fn sample(db: &Connection, vector: &Meant<'_>) -> Result<Measure, StoreError> {
+    let Meant { dimensions, words, by } = vector;
+    let sql = format!(
+        "SELECT coalesce(avg(near), 0), coalesce(stddev_pop(near), 0) FROM (
+             SELECT -(vector::halfvec({dimensions}) <#> ?1::text::halfvec({dimensions})) AS near FROM passage_vector
+             WHERE {HERE} AND sampled AND dimensions = {dimensions} AND embedder = ?2) AS some"
+    );
+    let read = |row: &Row<'_>| Ok(Measure { mean: row.get::<_, f64>(0)? as f32, spread: row.get::<_, f64>(1)? as f32 });
+    let mut statement = db.prepare_cached(&sql).map_err(|error| meaning(&error))?;
+    statement.query_row(params![words, by], read).map_err(|error| meaning(&error))
+}
+
+/// How passages score by words on the whole: a word that is in so many of them, once in each, in a passage of usual length.
+fn spread(words: &[Word], shelf: &Shelf) -> Measure {
+    let (mut mean, mut variance) = (0.0, 0.0);
+    for word in words {
+        let having = word.count as f32 / shelf.passages;
+        mean += word.idf * having;
+        variance += word.idf * word.idf * having * (1.0 - having);
+    }
+    Measure { mean, spread: variance.sqrt() }
+}
+
+/// All there is to know of some passages.
+fn exactly(
+    db: &Connection,
+    found: &BTreeSet<Place>,
+    vector: Option<&Meant<'_>>,
+    words: &[Word],
+    shelf: &Shelf,
+) -> Result<Vec<(Seen, SeenPlace)>, StoreError> {
+    let list = |of: fn(&Place) -> i64| found.iter().map(|place| of(place).to_string()).collect::<Vec<_>>().join(" ");
+    let near = match vector {
+        Some(Meant { dimensions, .. }) => format!(
+            "CASE WHEN passage_vector.dimensions = {dimensions} AND passage_vector.embedder = ?4
+                 THEN -(passage_vector.vector::halfvec({dimensions}) <#> ?3::text::halfvec({dimensions})) END"
+        ),
+        None => "CASE WHEN ?3::text = ?4::text THEN NULL END::float8".to_owned(),
+    };
+    let sql = format!(
+        "SELECT document.id, document.version, document.name, document.title, passage_words.number,
+                passage_words.length, passage_words.counts, {near}
+         FROM unnest(string_to_array(?1::text, ' ')::bigint[], string_to_array(?2::text, ' ')::bigint[])
+             AS found (document, number)
+         JOIN passage_words ON passage_words.document = found.document AND passage_words.number = found.number
+         JOIN document ON document.key = found.document
+         LEFT JOIN passage_vector ON passage_vector.document = found.document AND passage_vector.number = found.number
+         WHERE document.tenant = current_setting('recalld.tenant')
+         ORDER BY found.document, found.number"
+    );
+    let (meant, by) = vector.map_or(("", ""), |vector| (vector.words.as_str(), vector.by));
+    let read = |row: &Row<'_>| {
+        let place = SeenPlace {
+            document: DocumentId::from_uuid(Uuid::from_bytes(row.get(0)?)),
+            version: row.get(1)?,
+            name: row.get(2)?,
+            title: row.get(3)?,
+            number: row.get(4)?,
+        };
+        let (length, counts) = (row.get::<_, i64>(5)? as f32, row.get::<_, Vec<u8>>(6)?);
+        let near = row.get::<_, Option<f64>>(7)?.map(|near| near as f32);
+        Ok((Seen { similarity: near, ..score(words, &counts, length, shelf) }, place))
+    };
+    let mut statement = db.prepare_cached(&sql).map_err(|error| meaning(&error))?;
+    let rows = statement.query_map(params![list(|place| place.0), list(|place| place.1), meant, by], read);
+    rows.and_then(Iterator::collect).map_err(|error| meaning(&error))
+}
+
+/// A passage by its words, as in memory.
+fn score(words: &[Word], counts: &[u8], length: f32, shelf: &Shelf) -> Seen {
+    let (entries, _) = counts.as_chunks::<5>();
+    let count_of = |term: u32| {
+        let hash = |entry: &[u8; 5]| u32::from_le_bytes([entry[0], entry[1], entry[2], entry[3]]);
+        entries.binary_search_by_key(&term, hash).ok().map(|at| f32::from(entries[at][4]))
+    };
+    let long = 1.0 - LENGTH + LENGTH * length / shelf.length;
+    let mut seen = Seen::default();
+    for word in words {
+        let Some(count) = count_of(word.asked.stem).or_else(|| count_of(word.asked.word)) else { continue };
+        seen.bm25 += word.idf * count * (SATURATION + 1.0) / (count + SATURATION * long);
+        seen.share += word.share;
+    }
+    seen
+}
