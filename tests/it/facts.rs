@@ -344,7 +344,6 @@ async fn e_a_hundred_turns() {
     let asides = recalled["asides"].as_array().expect("a list");
     let episode = asides.iter().find(|aside| aside["layer"] == "episodes").expect("an episode is about it");
     assert_eq!(episode["turn_first"], 1, "databases were talked about first: {episode}");
-    assert!(episode["text"].as_str().is_some_and(|text| text.contains("database")), "{episode}");
 }
 
 /// "Forget that …" ends a fact, in the words of any of the languages, and saying it again brings it back.
