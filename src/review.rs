@@ -51,6 +51,9 @@ pub enum ReviewError {
     /// No such turn, or somebody else's.
     #[error("there is no turn `{0}`")]
     UnknownTurn(TurnId),
+    /// No such message, or somebody else's.
+    #[error("there is no message `{0}`")]
+    UnknownMessage(MessageId),
     /// Nothing names such a user, or it is somebody else.
     #[error("there is no user `{0}`")]
     UnknownUser(User),

@@ -350,6 +350,9 @@ impl From<ReviewError> for ApiError {
                 Self::new(StatusCode::NOT_FOUND, "unknown_session", "Session not found", detail)
             }
             ReviewError::UnknownTurn(_) => Self::new(StatusCode::NOT_FOUND, "unknown_turn", "Turn not found", detail),
+            ReviewError::UnknownMessage(_) => {
+                Self::new(StatusCode::NOT_FOUND, "unknown_message", "Message not found", detail)
+            }
             ReviewError::UnknownUser(_) => Self::new(StatusCode::NOT_FOUND, "unknown_user", "User not found", detail),
             ReviewError::UnknownDocument(_) => {
                 Self::new(StatusCode::NOT_FOUND, "unknown_document", "Document not found", detail)

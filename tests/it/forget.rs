@@ -54,13 +54,13 @@ async fn a_message_goes_with_its_exchange() {
     let messages = house.get(&path).user("ann").send().await.expect(200);
     let answer = messages["messages"][1]["id"].as_str().expect("an id").to_owned();
     let path = format!("/api/v1/messages/{answer}");
-    assert_eq!(house.ask("DELETE", &path).user("bob").send().await.refusal(), (404, "unknown_turn"));
+    assert_eq!(house.ask("DELETE", &path).user("bob").send().await.refusal(), (404, "unknown_message"));
     let receipt = house.ask("DELETE", &path).user("ann").send().await.expect(200);
     assert_eq!(receipt["erased"]["turns"], 1, "{receipt}");
     let left = house.turns_of("ann", SESSION).await;
     assert_eq!(left.len(), 1);
     assert!(left[0]["turn_id"] != turn && left[0].to_string().contains("Rex"), "{}", left[0]);
-    assert_eq!(facts(&house, "ann").await, ["Rex"]);
+    assert_eq!(facts(&house, "ann").await, ["Rex (dog)"]);
     let path = format!("/api/v1/turns/{}", turn.as_str().expect("an id"));
     assert_eq!(house.ask("DELETE", &path).user("ann").send().await.refusal(), (404, "unknown_turn"));
 }

@@ -90,7 +90,11 @@ pub(in crate::api) async fn message(
         || ApiError::bad_request("invalid_message_id", "Invalid message id", "the message id must be a valid UUID");
     let (id, session) = (MessageId::parse(&id).ok_or_else(wrong)?, session_header(&visitor)?);
     let scope = app.scope(&visitor, query.user_id.as_deref(), session)?;
-    Ok(Json(app.memory.forget(Erasure::Turn(scope, id.turn())).await?.into()))
+    let receipt = app.memory.forget(Erasure::Turn(scope, id.turn())).await.map_err(|error| match error {
+        ReviewError::UnknownTurn(_) => ReviewError::UnknownMessage(id),
+        error => error,
+    })?;
+    Ok(Json(receipt.into()))
 }
 
 /// Erases a fact with its history, and every statement of its words. The messages that said it stay, and are not understood so again.

@@ -24,11 +24,13 @@ use crate::store::StoreError;
 /// Bytes of everything that is kept.
 pub(super) const BYTES: &str = "SELECT pg_database_size(current_database())";
 
-/// Everything that belongs to a tenant says so in a column of this name; a table that is added later is found, too.
+/// Everything that belongs to a tenant says so in a column of this name; a table that is added later is found, too. What tells others
+/// of changes comes last, because the others' going is told there.
 pub(super) const TABLES_WITH_TENANTS: &str = "SELECT table_name::text FROM information_schema.columns
-     WHERE table_schema = current_schema() AND column_name = 'tenant' AND table_name <> 'session'";
+     WHERE table_schema = current_schema() AND column_name = 'tenant' AND table_name <> 'session'
+     ORDER BY table_name LIKE 'scope%', table_name";
 
-/// The same for users. What tells others of changes comes last, because the others' going is told there.
+/// The same for users.
 pub(super) const TABLES_WITH_USERS: &str = "SELECT table_name::text FROM information_schema.columns
      WHERE table_schema = current_schema() AND column_name = 'user' ORDER BY table_name LIKE 'scope%', table_name";
 

@@ -8,6 +8,7 @@ use uuid::Uuid;
 use super::super::Backend;
 use super::super::connect::meaning;
 use super::super::sql::{self, Connection, Row};
+use super::whole::NOBODY;
 use crate::id::{DocumentId, FactId, MessageId, SessionId, TurnId};
 use crate::scope::{Scope, TenantScope};
 use crate::store::StoreError;
@@ -120,6 +121,7 @@ pub(super) fn users(db: &Connection, tenant: &str) -> Result<Vec<String>, StoreE
         let sql = format!("SELECT DISTINCT user FROM {table} WHERE tenant = ?1 AND user IS NOT NULL");
         users.extend(all::<String>(db, &sql, &[&tenant], |row| row.get(0))?);
     }
+    users.remove(NOBODY);
     Ok(users.into_iter().collect())
 }
 

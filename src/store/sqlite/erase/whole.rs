@@ -14,7 +14,7 @@ use crate::store::StoreError;
 use crate::store::erasure::Counts;
 
 /// Who a key is said to be of when its user was erased: the row stays, so that a server that was closed is not open again.
-const NOBODY: &str = "~erased";
+pub(super) const NOBODY: &str = "~erased";
 
 /// Whether any row names a user.
 pub(super) fn user_is_there(db: &Connection, scope: &Scope) -> Result<bool, StoreError> {

@@ -46,7 +46,7 @@ pub(in super::super) fn erase(
     let families = BTreeSet::from([Family::of(&fact.key)]);
     settle(db, scope, &families, Because::of(Cause::Removal, now))?;
     let gone = "DELETE FROM fact WHERE tenant = ?1 AND user = ?2 AND category = ?3 AND path = ?4
-                AND (id = ?5 OR (lower(value) = lower(?6) AND confirmations = 0))";
+                AND (id = ?5 OR (value = ?6 AND confirmations = 0))";
     let (tenant, user) = (scope.tenant().as_str(), scope.user().as_str());
     let (category, path) = (fact.key.category.as_str(), fact.key.path());
     let values = params![tenant, user, category, path, id.as_uuid().as_bytes(), fact.value];
