@@ -25,7 +25,7 @@ pub(super) fn is_due(db: &Connection, held_max: usize) -> Result<bool, StoreErro
 }
 
 fn is_large(db: &Connection, held_max: usize) -> Result<bool, StoreError> {
-    let sql = format!("SELECT count(*) FROM (SELECT 1 FROM passage WHERE {HERE} LIMIT ?1) AS some");
+    let sql = format!("SELECT count(*) FROM (SELECT 1 FROM passage WHERE {HERE} LIMIT ?1) AS few");
     let mut statement = db.prepare_cached(&sql).map_err(|error| meaning(&error))?;
     let passages: usize =
         statement.query_row([rows_max(held_max + 1)], |row| row.get(0)).map_err(|error| meaning(&error))?;

@@ -86,7 +86,7 @@ fn words(db: &Connection, tenant: &str, asked: &[AskedTerm], shelf: &Shelf) -> R
     let query = |term: &AskedTerm| format!("{}|{}", lexeme(tenant, term.stem), lexeme(tenant, term.word));
     let queries: Vec<String> = asked.iter().map(query).collect();
     let sql =
-        "SELECT (SELECT count(*) FROM (SELECT 1 FROM passage_words WHERE words @@ query::tsquery LIMIT ?2) AS some)
+        "SELECT (SELECT count(*) FROM (SELECT 1 FROM passage_words WHERE words @@ query::tsquery LIMIT ?2) AS few)
                FROM unnest(string_to_array(?1::text, ' ')) WITH ORDINALITY AS asked (query, place) ORDER BY place";
     let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
     let rows = statement.query_map(params![queries.join(" "), COUNTED_MAX], |row| row.get(0));
@@ -177,7 +177,7 @@ fn sample(db: &Connection, vector: &Meant<'_>) -> Result<Measure, StoreError> {
     let sql = format!(
         "SELECT coalesce(avg(near), 0), coalesce(stddev_pop(near), 0) FROM (
              SELECT -(vector::halfvec({dimensions}) <#> ?1::text::halfvec({dimensions})) AS near FROM passage_vector
-             WHERE {HERE} AND sampled AND dimensions = {dimensions} AND embedder = ?2) AS some"
+             WHERE {HERE} AND sampled AND dimensions = {dimensions} AND embedder = ?2) AS few"
     );
     let read = |row: &Row<'_>| Ok(Measure { mean: row.get::<_, f64>(0)? as f32, spread: row.get::<_, f64>(1)? as f32 });
     let mut statement = db.prepare_cached(&sql).map_err(|error| meaning(&error))?;
