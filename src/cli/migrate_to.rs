@@ -41,7 +41,8 @@ fn run(common: &Common, args: &MigrateToArgs) -> anyhow::Result<()> {
         // Whoever has the file open keeps servers out, and brings it up to date.
         let file = Sqlite::open(&data, Arc::new(SystemClock::default()))
             .map_err(|error| Advised::new("cannot move the data file", "stop the server that has it first", error))?;
-        let target = PostgresSettings { statement_timeout: PATIENCE, ..PostgresSettings::new(&args.url) };
+        let mut target = PostgresSettings::new(&args.url);
+        target.statement_timeout = PATIENCE;
         let place = target.place();
         let bar = ProgressBar::new_spinner();
         let shown = bar.clone();

@@ -20,8 +20,8 @@ use crate::session::{
     TurnStatus,
 };
 use crate::store::{
-    DaySpent, KnowledgeBounds, NewDocument, PageRequest, SessionsAfter, Store, Todo, TopicsAfter, Trail, TurnsAfter,
-    WhichFacts, WhichTopics,
+    DaySpent, Erasure, KnowledgeBounds, NewDocument, PageRequest, SessionsAfter, Store, Todo, TopicsAfter, Trail,
+    TurnsAfter, WhichFacts, WhichTopics,
 };
 
 /// A tenant, and what it calls its things.
@@ -218,7 +218,8 @@ impl Neighbour {
         self.look_around().await;
         self.tell("delete", store.delete_session(&scope, session).await);
         self.look_around().await;
-        self.tell("erase", store.tenants().erase(scope.tenant(), 100).await);
+        let erased = store.erasures().erase(Erasure::Tenant(scope.tenant().clone())).await;
+        self.tell("erase", erased.map(|receipt| receipt.map(|receipt| receipt.counts)));
         self.look_around().await;
     }
 }

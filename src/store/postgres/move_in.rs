@@ -19,7 +19,7 @@ use crate::store::StoreError;
 use crate::store::sqlite::Sqlite;
 
 /// Tables in an order in which every row finds those that it names.
-const ORDER: [&str; 33] = [
+const ORDER: [&str; 34] = [
     "tenant",
     "api_key",
     "recall_made_with",
@@ -49,6 +49,7 @@ const ORDER: [&str; 33] = [
     "fact_event",
     "fact_undone",
     "fact_refused",
+    "fact_erased",
     "knowledge",
     "document",
     "original",

@@ -3,7 +3,7 @@
 use uuid::Uuid;
 
 use super::connect::meaning;
-use super::session::{self, cursor, rows_max, send};
+use super::session::{self, cursor, execute, rows_max, send};
 use super::sql::{self, Connection, OptionalExtension, Row, params};
 use super::{Backend, topic};
 use crate::clock::from_micros;

@@ -115,7 +115,8 @@ fn put(db: &Connection, due: &Due) -> Result<(), StoreError> {
                VALUES (?1, ?2, ?3, ?4, ?5, ?6::text::halfvec)
                ON CONFLICT (document, number) DO UPDATE SET embedder = excluded.embedder,
                    dimensions = excluded.dimensions, vector = excluded.vector";
-    let sampled = (due.document.unsigned_abs() ^ due.number.wrapping_mul(0x9e37_79b9_7f4a_7c15)) % SAMPLED_ONE_IN == 0;
+    let sampled =
+        (due.document.unsigned_abs() ^ due.number.wrapping_mul(0x9e37_79b9_7f4a_7c15)).is_multiple_of(SAMPLED_ONE_IN);
     send(db, sql, params![due.document, due.number, embedder, vector.len(), sampled, written(&vector)])
 }
 
