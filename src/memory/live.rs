@@ -8,7 +8,7 @@ mod tell;
 
 pub use tally::{ChannelTally, Tallies};
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Memory;
@@ -68,6 +68,11 @@ impl LiveDesk {
     /// Counts a question by how it was read.
     pub(crate) fn asked(&self, seen: &Seen, intent: &'static str) {
         self.tallied().asked(seen, intent);
+    }
+
+    /// Counts what a question was about: the titles of what its tenant knows about it.
+    pub(crate) fn was_about(&self, seen: &Seen, titles: &BTreeSet<String>) {
+        self.tallied().was_about(seen, titles);
     }
 
     /// Counts a session that came from another channel.

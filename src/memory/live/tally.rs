@@ -1,7 +1,7 @@
-//! How many sessions came, how long they stayed and how they went, by tenant and channel. Numbers only: no word and no
-//! name of a session outlives it here.
+//! How many sessions came, how long they stayed, what they were about and how they went, by tenant and channel. No word and
+//! no name of a session outlives it here: what it was about is told by the tenant's own documents.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::scope::Tenant;
 use crate::session::EndReason;
@@ -15,6 +15,8 @@ const TENANTS_MAX: usize = 10_000;
 const OTHERS: &str = "other";
 /// Longest name of a channel.
 const CHANNEL_CHARS_MAX: usize = 32;
+/// Topics of a channel that are counted apart; the others are counted together.
+const TOPICS_MAX: usize = 100;
 
 /// How many sessions came, and how they went.
 #[derive(Debug, Clone, Default)]
@@ -39,6 +41,8 @@ pub struct ChannelTally {
     pub seconds_max: u64,
     /// Questions, by how they were read.
     pub intents: BTreeMap<&'static str, u64>,
+    /// Questions, by the title of the tenant's document that they were about.
+    pub topics: BTreeMap<String, u64>,
     /// Sessions that came here from another channel.
     pub transferred: u64,
 }
@@ -47,6 +51,11 @@ impl ChannelTally {
     /// All sessions that ended.
     pub fn all_ended(&self) -> u64 {
         self.ended.values().sum()
+    }
+
+    fn was_about(&mut self, title: &str) {
+        let full = !self.topics.contains_key(title) && self.topics.len() >= TOPICS_MAX;
+        *self.topics.entry(if full { OTHERS } else { title }.to_owned()).or_default() += 1;
     }
 }
 
@@ -83,6 +92,10 @@ impl Tallies {
 
     pub(super) fn asked(&mut self, seen: &Seen, intent: &'static str) {
         self.count(seen, |tally| *tally.intents.entry(intent).or_default() += 1);
+    }
+
+    pub(super) fn was_about(&mut self, seen: &Seen, titles: &BTreeSet<String>) {
+        self.count(seen, |tally| titles.iter().for_each(|title| tally.was_about(title)));
     }
 
     pub(super) fn transferred(&mut self, seen: &Seen) {
