@@ -95,13 +95,13 @@ impl Run {
         let shift = alignment.shift(&found.held);
         let answered = self.answers(&asked, &found, &alignment, &shift);
         let (laid, reminded) = self.lay_out(request, &asked, &found, &alignment, &shift, answered.as_ref()).await;
-        let (health, recall_time, topic) = (reminded.health, reminded.took, reminded.topic.clone());
-        let reminded = Some((asked.open[0].text.clone(), reminded));
-        let noted = Noted { reminded, topic, answered };
         if request.mode.records() {
             self.admit(request, &asked, &found, &alignment).await?;
             self.count_topics(&reminded.recalled);
         }
+        let (health, recall_time, topic) = (reminded.health, reminded.took, reminded.topic.clone());
+        let reminded = Some((asked.open[0].text.clone(), reminded));
+        let noted = Noted { reminded, topic, answered };
         let write = match request.mode.records() {
             true => self.to_write(request, asked, found, &alignment, shift, &laid, noted.answered.as_ref()),
             false => Write::Nothing,
