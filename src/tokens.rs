@@ -11,12 +11,38 @@ use crate::quick::QuickMap;
 
 /// Longer pieces of text are rare and counted anew.
 const PIECE_BYTES_MAX: usize = 24;
-/// Pieces that a thread remembers, about half a megabyte. When there are more, all are forgotten.
+/// Pieces of a generation, about half a megabyte; a thread remembers two.
 const PIECES_MAX: usize = 8_192;
 
 thread_local! {
     /// How many tokens a piece has: people say most things with few words.
-    static PIECES: RefCell<QuickMap<Box<str>, u32>> = RefCell::default();
+    static PIECES: RefCell<Pieces> = RefCell::default();
+}
+
+/// Pieces that were counted, in two generations: when the younger is full it becomes the older, and what nobody said since
+/// the last time is forgotten.
+#[derive(Default)]
+struct Pieces {
+    younger: QuickMap<Box<str>, u32>,
+    older: QuickMap<Box<str>, u32>,
+}
+
+impl Pieces {
+    fn get(&mut self, piece: &str) -> Option<u32> {
+        if let Some(tokens) = self.younger.get(piece) {
+            return Some(*tokens);
+        }
+        let (piece, tokens) = self.older.remove_entry(piece)?;
+        self.keep(piece, tokens);
+        Some(tokens)
+    }
+
+    fn keep(&mut self, piece: Box<str>, tokens: u32) {
+        if self.younger.len() >= PIECES_MAX {
+            self.older = std::mem::take(&mut self.younger);
+        }
+        self.younger.insert(piece, tokens);
+    }
 }
 
 /// How many tokens a text has.
@@ -26,16 +52,13 @@ pub fn count(text: &str) -> usize {
 }
 
 /// How many tokens a piece has, as the tokenizer cut it.
-fn of_piece(tokenizer: &Tokenizer, piece: &str, known: &mut QuickMap<Box<str>, u32>) -> usize {
+fn of_piece(tokenizer: &Tokenizer, piece: &str, known: &mut Pieces) -> usize {
     if let Some(tokens) = known.get(piece) {
-        return *tokens as usize;
+        return tokens as usize;
     }
     let tokens = tokenizer.bpe.count(piece.as_bytes());
     if piece.len() <= PIECE_BYTES_MAX {
-        if known.len() >= PIECES_MAX {
-            known.clear();
-        }
-        known.insert(piece.into(), tokens as u32);
+        known.keep(piece.into(), tokens as u32);
     }
     tokens
 }

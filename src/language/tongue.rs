@@ -114,7 +114,9 @@ fn spelling(word: &str) -> [f32; 5] {
         ("sh", [0.1, 0.0, 0.0, 0.0, 0.0]),
     ];
     let mut scores = [0.0; 5];
-    for (_, weights) in SIGNS.iter().filter(|(sign, _)| word.contains(sign)) {
+    // Most words have plain letters only: then most signs need not be looked for.
+    let plain = word.is_ascii();
+    for (_, weights) in SIGNS.iter().filter(|(sign, _)| (!plain || sign.is_ascii()) && word.contains(sign)) {
         add(&mut scores, weights);
     }
     scores

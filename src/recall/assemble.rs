@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use super::asides::Decided;
 use super::counted::Counted;
@@ -99,7 +100,7 @@ fn before(index: &ScopeIndex, found: &Found) -> Option<DocNo> {
 /// The turns whose texts were needed, and those of them that could be read.
 pub(crate) struct ReadTurns {
     pub(crate) wanted: Vec<TurnId>,
-    pub(crate) turns: Vec<Turn>,
+    pub(crate) turns: Vec<Arc<Turn>>,
     /// What they state that is no longer so.
     pub(crate) outdated: Vec<Outdated>,
 }
@@ -165,7 +166,7 @@ pub(crate) fn assemble(
         ask,
         plan,
         wanted: &read.wanted,
-        turns: read.turns.iter().map(|turn| (turn.id, turn)).collect(),
+        turns: read.turns.iter().map(|turn| (turn.id, &**turn)).collect(),
         outdated: &read.outdated,
         late: asked.late(index),
         fates: HashMap::new(),

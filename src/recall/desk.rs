@@ -20,6 +20,7 @@ use super::plan::{Plan, ReadQuestion};
 use super::row::{self, rows_of, texts_of};
 use super::search::{Found, search, signal_table};
 use super::signals::QuestionVectors;
+use super::texts::{AtHand, Texts, said_in};
 use super::{
     Aside, AsideSource, Ask, Profile, Recalled, RunningTopic, SignalTable, TurnRange, WeightTable, assemble, known,
     vectors,
@@ -101,7 +102,7 @@ pub enum RecallError {
 type Marked = tokio::sync::OwnedMutexGuard<Marks>;
 
 /// Entries read in one page.
-const PAGE: usize = 2_000;
+const PAGE: usize = 500;
 /// What tenants know takes this part of the memory for indexes at most, beside what was said.
 const KNOWLEDGE_SHARE: usize = 4;
 /// Messages that are ranked when nobody says how many.
@@ -286,6 +287,9 @@ impl Recall {
                     break;
                 }
                 Changes::Turns { mark: now, entries, gone } => {
+                    shelf.with_texts(|texts| {
+                        entries.iter().map(|entry| &entry.turn).chain(&gone).for_each(|turn| texts.forget(*turn));
+                    });
                     let put = entries.into_iter().map(|entry| Change::Put(self.indexed(entry)));
                     let changes = put.chain(gone.into_iter().map(Change::Gone)).collect();
                     shelf.write(|index| index.apply(changes));
@@ -316,6 +320,7 @@ impl Recall {
     ) -> Result<Marked, RecallError> {
         self.follow_episodes(scope, shelf, &mut marks.episodes).await?;
         let bytes_max = self.settings.index_bytes_max.saturating_sub(shelf.read_episodes(EpisodeShelf::bytes));
+        shelf.with_texts(Texts::forget_all);
         let index = self.load(scope, bytes_max).await?;
         shelf.write(|held| *held = index);
         marks.turns = Some(now);
@@ -485,7 +490,13 @@ impl Recall {
         looking: &Looking<'_>,
     ) -> Result<ReadTurns, RecallError> {
         let wanted = shelf.read(|index| assemble::turns_wanted(index, found, looking.ask));
-        let mut turns = self.parts.store.turns_by_id(scope, &wanted).await?;
+        let AtHand { mut turns, missing, moment } = shelf.with_texts(|texts| texts.find(&wanted));
+        if !missing.is_empty() {
+            let read = self.parts.store.turns_by_id(scope, &missing).await?;
+            let read: Vec<Arc<Turn>> = read.into_iter().map(said_in).collect();
+            shelf.with_texts(|texts| texts.keep(&read, moment));
+            turns.extend(read);
+        }
         if looking.some_outdated {
             let unsaid = self.parts.store.facts().unsaid(scope, &said_by_users(&turns)).await?;
             turns.retain(|turn| unsaid.iter().all(|message| message.turn() != turn.id));
@@ -499,8 +510,8 @@ impl Recall {
 }
 
 /// The messages that may state something about the user.
-fn said_by_users(turns: &[Turn]) -> Vec<MessageId> {
-    let users = |turn: &Turn| {
+fn said_by_users(turns: &[Arc<Turn>]) -> Vec<MessageId> {
+    let users = |turn: &Arc<Turn>| {
         let said = turn.identified().filter(|(_, message)| message.role == Role::User);
         said.map(|(id, _)| id).collect::<Vec<_>>()
     };

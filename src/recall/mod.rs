@@ -32,6 +32,7 @@ mod search;
 pub mod signals;
 mod stance;
 mod text;
+mod texts;
 mod told;
 mod topics;
 mod vectors;

@@ -191,7 +191,7 @@ pub trait Store: Send + Sync + 'static {
     /// Notes what rows or vectors are made with from now on.
     fn note_recall_made_with(&self, what: Todo, made_with: &str) -> StoreFuture<'_, ()>;
 
-    /// Several turns, in the order asked for. Unknown, foreign, damaged and superseded ones are left out, and
+    /// What was said in several turns, in the order asked for, without what was noted about the turns. Unknown, foreign, damaged and superseded ones are left out, and
     /// those that do not enter context.
     fn turns_by_id(&self, scope: &Scope, ids: &[TurnId]) -> StoreFuture<'_, Vec<Turn>>;
 

@@ -21,26 +21,37 @@ const TELLING_WORDS_MAX: usize = 32;
 /// Two topics of a user that became one, if there are any: the one that stays, and the one that becomes part of it. The
 /// older stays, by id. Of several pairs the one that has most in common is told.
 pub fn to_merge(topics: &[Known<'_>], thresholds: &Thresholds) -> Option<(TopicId, TopicId)> {
-    let grown: Vec<Known<'_>> =
-        topics.iter().copied().filter(|topic| topic.sketch.messages() >= MESSAGES_MIN).collect();
+    let grown = topics.iter().filter(|topic| topic.sketch.messages() >= MESSAGES_MIN);
+    let grown: Vec<Grown<'_>> = grown.map(|topic| Grown { topic: *topic, telling: telling(topic.sketch) }).collect();
     let pairs = grown.iter().enumerate().flat_map(|(at, a)| grown[at + 1..].iter().map(move |b| (a, b)));
-    let alike =
-        pairs.filter_map(|(a, b)| Some((in_common(a.sketch, b.sketch, thresholds)?, a.id.min(b.id), a.id.max(b.id))));
+    let alike = pairs.filter_map(|(a, b)| {
+        let (first, second) = (a.topic.id, b.topic.id);
+        Some((in_common(a, b, thresholds)?, first.min(second), first.max(second)))
+    });
     let most = alike.max_by(|a, b| a.0.total_cmp(&b.0).then_with(|| (b.1, b.2).cmp(&(a.1, a.2))));
     most.map(|(_, into, from)| (into, from))
 }
 
+/// A topic, and the words by which it is known: it is compared with many.
+struct Grown<'a> {
+    topic: Known<'a>,
+    telling: Vec<(u64, f32)>,
+}
+
 /// How much two topics have in common, if it is enough.
-fn in_common(a: &Sketch, b: &Sketch, thresholds: &Thresholds) -> Option<f32> {
-    let overlap = overlap(&telling(a), &telling(b));
-    let similar = match (&a.meaning, &b.meaning) {
+fn in_common(a: &Grown<'_>, b: &Grown<'_>, thresholds: &Thresholds) -> Option<f32> {
+    let overlap = overlap(&a.telling, &b.telling);
+    if overlap < OVERLAP_MIN {
+        return None;
+    }
+    let similar = match (&a.topic.sketch.meaning, &b.topic.sketch.meaning) {
         (Some(a), Some(b)) if a.by == b.by && a.all.len() == b.all.len() => {
             Some(thresholds.measured(similarity(&a.all, &b.all)))
         }
         _ => None,
     };
     let enough = match similar {
-        Some(similar) => SIMILARITY_MIN <= similar && OVERLAP_MIN <= overlap,
+        Some(similar) => SIMILARITY_MIN <= similar,
         None => OVERLAP_ALONE_MIN <= overlap,
     };
     enough.then_some(overlap)

@@ -89,8 +89,20 @@ impl Sketch {
 
     /// Whether the user, or else only an answer, used a word here.
     pub(super) fn used(&self, stem: u64) -> Option<Speaker> {
-        let at = self.words.binary_search_by_key(&stem, |word| word.stem).ok()?;
-        Some(if self.words[at].asked > 0 { Speaker::User } else { Speaker::Assistant })
+        let word = self.word(stem)?;
+        Some(if word.asked > 0 { Speaker::User } else { Speaker::Assistant })
+    }
+
+    /// Looks a word up. Stems are hashes, spread evenly: where one stands can be told from its value, give or take a few
+    /// places, so that hundreds of topics are looked through without going through the memory of any.
+    fn word(&self, stem: u64) -> Option<&SketchWord> {
+        let guess = ((u128::from(stem) * self.words.len() as u128) >> 64) as usize;
+        let (before, after) = self.words.split_at(guess);
+        let found = match before.last() {
+            Some(last) if last.stem >= stem => before.iter().rev().find(|word| word.stem <= stem),
+            _ => after.iter().find(|word| word.stem >= stem),
+        };
+        found.filter(|word| word.stem == stem)
     }
 
     /// Words of the user with what they are worth.
@@ -124,9 +136,11 @@ impl Sketch {
         if self.words.len() <= WORDS_MAX {
             return;
         }
-        self.words.sort_unstable_by_key(|word| std::cmp::Reverse((word.worth(), word.stem)));
-        self.words.truncate(WORDS_MAX);
-        self.words.sort_unstable_by_key(|word| word.stem);
+        let rank = |word: &SketchWord| (word.worth(), word.stem);
+        let mut ranks: Vec<_> = self.words.iter().map(rank).collect();
+        let (_, least, _) = ranks.select_nth_unstable_by(WORDS_MAX - 1, |a, b| b.cmp(a));
+        // No two words have one stem, so exactly as many are left; the rest keep their order.
+        self.words.retain(|word| rank(word) >= *least);
     }
 
     fn add_meaning(&mut self, meaning: Option<&Meaning>, speaker: Speaker) {
@@ -271,6 +285,17 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn words_are_found_where_they_are(mut stems in prop::collection::vec(prop_oneof![any::<u64>(), 0_u64..40], 0..60), other in any::<u64>()) {
+            stems.sort_unstable();
+            stems.dedup();
+            let word = |stem: &u64| SketchWord { stem: *stem, weight: 0, asked: 1, answered: 0, last: 0 };
+            let sketch = Sketch { words: stems.iter().map(word).collect(), ..Sketch::default() };
+            for stem in stems.iter().chain([&other, &0, &7, &u64::MAX]) {
+                prop_assert_eq!(sketch.word(*stem).map(|word| word.stem), stems.contains(stem).then_some(*stem));
+            }
+        }
+
         #[test]
         fn similarity_is_finite(a in prop::collection::vec(any::<f32>(), 0..8), b in prop::collection::vec(any::<f32>(), 0..8)) {
             prop_assert!((-1.0..=1.0).contains(&similarity(&a, &b)));

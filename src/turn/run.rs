@@ -78,7 +78,7 @@ impl Run {
         let shown = shown(&composed, &reminded);
         let _ = self.events.send(TurnEvent::Reminded(shown)).await;
         let intent = intent(&request.query, &language, &recent, answered.as_ref());
-        let trace = self.memory.trace(&request.query, &reminded);
+        let question = request.query.clone();
         let prompt = Prompt {
             messages: std::mem::take(&mut composed.messages),
             stream: request.stream,
@@ -86,9 +86,12 @@ impl Run {
         };
         let prompt_bytes = self.bytes_to_charge(&prompt);
 
-        // The question reaches the disk while the model thinks, and before the first byte leaves.
-        let ((opened, open_time), asked) =
-            tokio::join!(timed(self.open(request, &intent, answered.as_ref(), &language)), self.ask(prompt));
+        // The question reaches the disk while the model thinks, and before the first byte leaves; meanwhile the trace is
+        // written.
+        let ((opened, open_time), asked, trace) =
+            tokio::join!(timed(self.open(request, &intent, answered.as_ref(), &language)), self.ask(prompt), async {
+                self.memory.trace(&question, &reminded)
+            });
         let opened = opened.inspect_err(|error| self.fail("open_turn", error))?;
         let heard = match asked {
             Ok(pieces) => self.listen(pieces).await,

@@ -52,6 +52,7 @@ fn memory(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Memory {
         templates: Templates::default(),
         meters: Arc::new(Meters::default()),
         ending: EndHooks::default(),
+        live: None,
     };
     Memory::new(parts, MemorySettings::default())
 }

@@ -1,6 +1,6 @@
 //! The summaries that are about a question: by what they mean and by the words they have.
 
-use std::collections::HashMap;
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -9,7 +9,7 @@ use super::{EpisodeShelf, HeldEpisode, terms_of};
 use crate::language::Tongue;
 use crate::language::when::TimeRange;
 use crate::model::embed::StaticTable;
-use crate::recall::index::kernel::{Bytes, dot};
+use crate::recall::index::kernel::Bytes;
 use crate::recall::search::Within;
 use crate::topic::Thresholds;
 
@@ -52,53 +52,87 @@ pub(crate) struct FoundEpisode {
 pub(crate) fn find(shelf: &EpisodeShelf, sought: &Sought<'_>, limit: usize) -> Vec<FoundEpisode> {
     let shares = shares(shelf, sought);
     let within = shelf.all().filter(|(_, held)| overlaps(held, sought.within));
-    let mut found: Vec<FoundEpisode> =
-        within.map(|(slot, held)| scored(held, sought, shares.get(&slot).copied().unwrap_or(0.0))).collect();
-    let order = |a: &FoundEpisode, b: &FoundEpisode| {
-        let by = |found: &FoundEpisode| {
-            let HeldEpisode { level, from, id, .. } = *found.episode;
-            (level, from, *id.as_uuid())
-        };
-        b.score.total_cmp(&a.score).then_with(|| by(a).cmp(&by(b)))
-    };
+    let scored = within.map(|(slot, held)| {
+        let signals = Signals::of(shelf, slot, held, sought, shares[slot as usize]);
+        Scored { score: signals.score(), signals, held }
+    });
+    let mut found: Vec<Scored<'_>> = scored.collect();
     if found.len() > limit && limit > 0 {
-        found.select_nth_unstable_by(limit - 1, order);
+        found.select_nth_unstable_by(limit - 1, Scored::order);
     }
     found.truncate(limit);
-    found.sort_by(order);
-    found
+    found.sort_by(Scored::order);
+    found.into_iter().map(Scored::told).collect()
 }
 
-fn scored(held: &Arc<HeldEpisode>, sought: &Sought<'_>, share: f32) -> FoundEpisode {
-    let mut signals = vec![("words", WORDS * share)];
-    let mut least = WORDS_MIN;
-    if let (Some(vector), Some(asked)) = (&held.vector, &sought.vector)
-        && vector.bytes.len() == asked.bytes.len()
-    {
-        let similarity = dot(&vector.bytes, &asked.bytes) as f32 * vector.scale * asked.scale;
-        signals.push(("similar", sought.thresholds.measured(similarity)));
-        least = SCORE_MIN;
+/// A summary on its way: nothing is made for the many that are not among the best.
+struct Scored<'a> {
+    score: f32,
+    signals: Signals,
+    held: &'a Arc<HeldEpisode>,
+}
+
+impl Scored<'_> {
+    fn order(a: &Self, b: &Self) -> Ordering {
+        let by = |held: &HeldEpisode| (held.level, held.from, *held.id.as_uuid());
+        b.score.total_cmp(&a.score).then_with(|| by(a.held).cmp(&by(b.held)))
     }
-    let asked_about = |range: &TimeRange| range.from <= held.to && held.from < range.to;
-    if sought.range.as_ref().is_some_and(asked_about) {
-        signals.push(("date", DATE));
+
+    fn told(self) -> FoundEpisode {
+        let least = if self.signals.similar.is_some() { SCORE_MIN } else { WORDS_MIN };
+        FoundEpisode {
+            episode: Arc::clone(self.held),
+            score: self.score,
+            related: self.score >= least,
+            signals: self.signals.named().collect(),
+        }
     }
-    let score = signals.iter().map(|(_, part)| part).sum();
-    FoundEpisode { episode: Arc::clone(held), score, related: score >= least, signals }
+}
+
+/// What speaks for a summary.
+#[derive(Clone, Copy)]
+struct Signals {
+    words: f32,
+    /// Where vectors can be compared.
+    similar: Option<f32>,
+    /// Where it tells of the time that is asked about.
+    date: Option<f32>,
+}
+
+impl Signals {
+    fn of(shelf: &EpisodeShelf, slot: u32, held: &HeldEpisode, sought: &Sought<'_>, share: f32) -> Self {
+        let similar = sought.vector.as_ref().and_then(|asked| shelf.vectors.similarity(slot, asked));
+        let asked_about = |range: &TimeRange| range.from <= held.to && held.from < range.to;
+        Self {
+            words: WORDS * share,
+            similar: similar.map(|similarity| sought.thresholds.measured(similarity)),
+            date: sought.range.as_ref().is_some_and(asked_about).then_some(DATE),
+        }
+    }
+
+    fn named(self) -> impl Iterator<Item = (&'static str, f32)> {
+        let others = [("similar", self.similar), ("date", self.date)];
+        let others = others.into_iter().filter_map(|(name, part)| Some((name, part?)));
+        std::iter::once(("words", self.words)).chain(others)
+    }
+
+    fn score(self) -> f32 {
+        self.named().map(|(_, part)| part).sum()
+    }
 }
 
 /// Which share of the question's weight each summary has, by slot. A word is worth more the rarer it is.
-fn shares(shelf: &EpisodeShelf, sought: &Sought<'_>) -> HashMap<u32, f32> {
+fn shares(shelf: &EpisodeShelf, sought: &Sought<'_>) -> Vec<f32> {
     let mut asked: Vec<(u64, f32)> = terms_of(sought.text, sought.tongue)
         .map(|(word, term)| (term, ANY_WORD + StaticTable::shared().rarity(&word)))
         .collect();
     asked.sort_unstable_by_key(|(term, _)| *term);
     asked.dedup_by_key(|(term, _)| *term);
     let all: f32 = asked.iter().map(|(_, weight)| weight).sum();
-    let mut shares = HashMap::new();
+    let mut shares = vec![0.0; shelf.slots.len()];
     for (term, weight) in &asked {
         for slot in shelf.by_term.get(term).into_iter().flatten() {
-            *shares.entry(*slot).or_insert(0.0) += weight / all;
+            shares[*slot as usize] += weight / all;
         }
     }
     shares

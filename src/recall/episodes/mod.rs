@@ -18,7 +18,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::index::kernel::{Bytes, quantise};
+use super::index::kernel::{Bytes, dot, quantise};
 use super::{AsideSource, TurnRange};
 use crate::episode::{Episode, Level};
 use crate::id::{EpisodeId, SessionId};
@@ -37,8 +37,8 @@ pub(crate) struct HeldEpisode {
     pub(crate) to: Timestamp,
     pub(crate) version: u32,
     pub(crate) summary: String,
-    /// What it means to our embedder; vectors of another are worth nothing.
-    pub(crate) vector: Option<Bytes>,
+    /// What it means to our embedder; vectors of another are worth nothing. A shelf keeps it beside all others.
+    vector: Option<Bytes>,
     terms: Vec<u64>,
 }
 
@@ -86,8 +86,7 @@ impl HeldEpisode {
     }
 
     fn bytes(&self) -> usize {
-        let vector = self.vector.as_ref().map_or(0, |vector| vector.bytes.len());
-        size_of::<Self>() + self.summary.len() + vector + self.terms.len() * TERM_BYTES
+        size_of::<Self>() + self.summary.len() + self.terms.len() * TERM_BYTES
     }
 }
 
@@ -99,6 +98,7 @@ const TERM_BYTES: usize = 8 + 4 + 8;
 pub(crate) struct EpisodeShelf {
     slots: Vec<Option<Arc<HeldEpisode>>>,
     free: Vec<u32>,
+    vectors: Vectors,
     by_id: HashMap<EpisodeId, u32>,
     by_term: HashMap<u64, Vec<u32>>,
     by_session: HashMap<SessionId, Vec<u32>>,
@@ -107,7 +107,7 @@ pub(crate) struct EpisodeShelf {
 
 impl EpisodeShelf {
     /// Puts a summary there, in place of the one of its name.
-    pub(crate) fn put(&mut self, episode: HeldEpisode) {
+    pub(crate) fn put(&mut self, mut episode: HeldEpisode) {
         self.remove(episode.id);
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);
@@ -116,7 +116,7 @@ impl EpisodeShelf {
         episode.terms.iter().for_each(|term| self.by_term.entry(*term).or_default().push(slot));
         self.by_session.entry(episode.session).or_default().push(slot);
         self.by_id.insert(episode.id, slot);
-        self.bytes += episode.bytes();
+        self.bytes += self.vectors.put(slot, episode.vector.take()) + episode.bytes();
         self.slots[slot as usize] = Some(Arc::new(episode));
     }
 
@@ -127,7 +127,7 @@ impl EpisodeShelf {
             leave(&mut self.by_term, term, slot);
         }
         leave(&mut self.by_session, &episode.session, slot);
-        self.bytes -= episode.bytes();
+        self.bytes -= self.vectors.remove(slot) + episode.bytes();
         self.free.push(slot);
     }
 
@@ -158,6 +158,51 @@ impl EpisodeShelf {
 
     fn all(&self) -> impl Iterator<Item = (u32, &Arc<HeldEpisode>)> {
         (0..).zip(&self.slots).filter_map(|(slot, held)| Some((slot, held.as_ref()?)))
+    }
+}
+
+/// The vectors of all summaries, by slot, one behind the other: a question is compared with each of them.
+#[derive(Debug, Default)]
+struct Vectors {
+    /// Of the first that came; an embedder has no others.
+    dimensions: usize,
+    bytes: Vec<i8>,
+    /// Zero where there is none.
+    scales: Vec<f32>,
+}
+
+impl Vectors {
+    /// Answers how much memory it takes.
+    fn put(&mut self, slot: u32, vector: Option<Bytes>) -> usize {
+        let at = slot as usize;
+        self.scales.resize(self.scales.len().max(at + 1), 0.0);
+        let Some(vector) = vector else { return 0 };
+        if self.dimensions == 0 {
+            self.dimensions = vector.bytes.len();
+        }
+        if self.dimensions != vector.bytes.len() {
+            return 0;
+        }
+        self.bytes.resize(self.scales.len() * self.dimensions, 0);
+        self.bytes[at * self.dimensions..][..self.dimensions].copy_from_slice(&vector.bytes);
+        self.scales[at] = vector.scale;
+        self.dimensions
+    }
+
+    /// Answers how much memory it took.
+    fn remove(&mut self, slot: u32) -> usize {
+        let scale = std::mem::take(&mut self.scales[slot as usize]);
+        if scale == 0.0 { 0 } else { self.dimensions }
+    }
+
+    /// How similar a summary is to another vector, if both can be compared.
+    fn similarity(&self, slot: u32, other: &Bytes) -> Option<f32> {
+        let (at, scale) = (slot as usize, self.scales[slot as usize]);
+        if scale == 0.0 || other.bytes.len() != self.dimensions {
+            return None;
+        }
+        let own = &self.bytes[at * self.dimensions..][..self.dimensions];
+        Some(dot(own, &other.bytes) as f32 * scale * other.scale)
     }
 }
 

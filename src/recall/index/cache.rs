@@ -5,15 +5,17 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use super::ScopeIndex;
 use crate::recall::episodes::EpisodeShelf;
+use crate::recall::texts::Texts;
 use crate::scope::{Scope, Tenant};
 use crate::store::ChangeMark;
 
-/// A scope's index and summaries, and up to when they know their scope.
+/// A scope's index, summaries and the texts that were read lately, and up to when they know their scope.
 pub(crate) struct Shelf {
     /// One loads or catches up at a time; the others wait for it.
     pub(crate) catching_up: Arc<tokio::sync::Mutex<Marks>>,
     pub(crate) index: RwLock<ScopeIndex>,
     episodes: RwLock<EpisodeShelf>,
+    texts: Mutex<Texts>,
 }
 
 /// Up to when a shelf knows its scope.
@@ -29,7 +31,13 @@ impl Shelf {
             catching_up: Arc::default(),
             index: RwLock::new(ScopeIndex::new(dimensions)),
             episodes: RwLock::default(),
+            texts: Mutex::default(),
         }
+    }
+
+    /// Looks at or changes the texts that were read lately.
+    pub(crate) fn with_texts<T>(&self, with: impl FnOnce(&mut Texts) -> T) -> T {
+        with(&mut self.texts.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Reads the index.
@@ -52,9 +60,9 @@ impl Shelf {
         with(&mut self.episodes.write().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// How much memory both take.
+    /// How much memory all of it takes.
     pub(crate) fn bytes(&self) -> usize {
-        self.read(ScopeIndex::bytes) + self.read_episodes(EpisodeShelf::bytes)
+        self.read(ScopeIndex::bytes) + self.read_episodes(EpisodeShelf::bytes) + self.with_texts(|texts| texts.bytes())
     }
 }
 

@@ -157,7 +157,8 @@ impl Docs {
         Some(doc)
     }
 
-    fn doc(&self, no: DocNo) -> Doc {
+    /// A message as it came in.
+    pub(crate) fn doc(&self, no: DocNo) -> Doc {
         let at = no as usize;
         let vector = self.vector(no).map(|(bytes, scale)| Bytes { bytes: bytes.to_vec(), scale });
         Doc {

@@ -74,6 +74,9 @@ pub(crate) struct KeyColumns {
 
 struct TurnDocs {
     turn: TurnId,
+    /// Where its messages begin among all.
+    first_key: DocNo,
+    first_reply: DocNo,
     session: u32,
     keys: u32,
     replies: u32,
@@ -169,8 +172,10 @@ impl ScopeIndex {
     /// Takes changes in, in any order.
     pub(crate) fn apply(&mut self, changes: Vec<Change>) {
         let mut changed: BTreeMap<i64, Option<IndexedTurn>> = BTreeMap::new();
+        let mut same = Vec::new();
         for change in changes {
             match change {
+                Change::Put(turn) if self.has(&turn) => same.push(turn.order),
                 Change::Put(turn) => {
                     if let Some(order) = self.orders.get(&turn.turn) {
                         changed.insert(*order, None);
@@ -184,9 +189,30 @@ impl ScopeIndex {
                 }
             }
         }
+        // What is told to be there is there, whatever else was told of it.
+        same.iter().for_each(|order| drop(changed.remove(order)));
         let Some((&first, _)) = changed.first_key_value() else { return };
         let tail = self.take_tail(first);
         self.put_back(tail, changed);
+    }
+
+    /// Whether a turn is here just as it is told. Vectors that were made at once are told again when they are kept; taking in
+    /// what is there already would move everything behind it.
+    fn has(&mut self, turn: &IndexedTurn) -> bool {
+        let Some(held) = self.turns.get(&turn.order).filter(|held| held.turn == turn.turn) else { return false };
+        let (session, voices) = (held.session, held.voices.clone());
+        let (mut key, mut reply) = (held.first_key, held.first_reply);
+        let rows = decode(&turn.rows).unwrap_or_default();
+        if self.session_ids[session as usize] != turn.session || rows.len() != voices.len() {
+            return false;
+        }
+        let vectors = turn.vectors.iter().cloned().chain(std::iter::repeat(None));
+        rows.iter().zip(vectors).zip(voices).all(|((row, vector), is_key)| {
+            let doc = self.doc(turn.turn, session, row, vector);
+            let (docs, no) = if is_key { (&self.keys, &mut key) } else { (&self.replies, &mut reply) };
+            *no += 1;
+            is_key == (row.voice == Voice::Person) && docs.doc(*no - 1) == doc
+        })
     }
 
     /// Puts the tail back in its order, with what changed in it.
@@ -231,6 +257,7 @@ impl ScopeIndex {
     }
 
     fn append_docs(&mut self, order: i64, turn: TurnId, session: u32, voices: &[bool], docs: Vec<Doc>) {
+        let (first_key, first_reply) = (self.keys.len() as DocNo, self.replies.len() as DocNo);
         let mut asked = NONE;
         for (doc, is_key) in docs.iter().zip(voices) {
             if *is_key {
@@ -246,7 +273,8 @@ impl ScopeIndex {
         }
         let keys = voices.iter().filter(|is_key| **is_key).count() as u32;
         let replies = voices.len() as u32 - keys;
-        self.turns.insert(order, TurnDocs { turn, session, keys, replies, voices: voices.to_vec() });
+        let voices = voices.to_vec();
+        self.turns.insert(order, TurnDocs { turn, first_key, first_reply, session, keys, replies, voices });
         self.orders.insert(turn, order);
     }
 

@@ -2,11 +2,13 @@
 //!
 //! A word belongs to the language it was said in, because its stem does; terms are shared by all languages.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
+
+use xxhash_rust::xxh3::xxh3_64;
 
 use crate::language::{Tongue, term};
 use crate::model::embed::StaticTable;
-use crate::quick::QuickMap;
+use crate::quick::HashedMap;
 
 /// A word's number in its scope.
 pub(crate) type WordNo = u32;
@@ -33,67 +35,69 @@ impl WordVector {
 }
 
 /// All words of a scope. Words are never removed; a scope that forgets much is loaded anew.
+///
+/// A word is known by a hash of 64 bits and not by its letters: comparing those was half of the work of loading a scope, and of
+/// a million words two would share a hash once in forty million scopes.
 #[derive(Default)]
 pub(crate) struct Vocabulary {
     /// By language: a word's stem is that of the language it was said in.
-    words: [QuickMap<Arc<str>, WordNo>; 5],
-    texts: Vec<Arc<str>>,
-    terms: QuickMap<Box<str>, TermNo>,
+    words: [HashedMap<WordNo>; 5],
+    /// All words, one behind the other, and where each ends.
+    letters: String,
+    ends: Vec<u32>,
+    terms: HashedMap<TermNo>,
     /// The term of each word.
     term_of: Vec<TermNo>,
     /// The language and the vector of each word. Most words are never compared with a question: their vectors are worked
     /// out when one asks for them; it was a quarter of the work of loading a scope.
-    vectors: Vec<(Tongue, OnceLock<Box<WordVector>>)>,
-    text_bytes: usize,
+    vectors: Vec<(Tongue, OnceLock<WordVector>)>,
 }
 
 impl Vocabulary {
     /// The number of a word, new or known.
     pub(crate) fn learn(&mut self, word: &str, tongue: Tongue) -> WordNo {
-        if let Some(no) = self.word(word, tongue) {
-            return no;
+        let hash = xxh3_64(word.as_bytes());
+        if let Some(no) = self.words[tongue as usize].get(&hash) {
+            return *no;
         }
         let no = self.term_of.len() as WordNo;
         let term = self.learn_term(&term(word, tongue));
-        let text: Arc<str> = word.into();
-        self.texts.push(Arc::clone(&text));
-        self.words[tongue as usize].insert(text, no);
+        self.letters.push_str(word);
+        self.ends.push(self.letters.len() as u32);
+        self.words[tongue as usize].insert(hash, no);
         self.term_of.push(term);
         self.vectors.push((tongue, OnceLock::new()));
-        self.text_bytes += word.len();
         no
     }
 
     fn learn_term(&mut self, term: &str) -> TermNo {
-        if let Some(&no) = self.terms.get(term) {
-            return no;
-        }
-        let no = self.terms.len() as TermNo;
-        self.terms.insert(term.into(), no);
-        self.text_bytes += term.len();
-        no
+        let next = self.terms.len() as TermNo;
+        *self.terms.entry(xxh3_64(term.as_bytes())).or_insert(next)
     }
 
     /// The number of a term, if anybody ever used it.
     pub(crate) fn term(&self, term: &str) -> Option<TermNo> {
-        self.terms.get(term).copied()
+        self.terms.get(&xxh3_64(term.as_bytes())).copied()
     }
 
     /// The number of a word as it is said in a language.
+    #[cfg(test)]
     pub(crate) fn word(&self, word: &str, tongue: Tongue) -> Option<WordNo> {
-        self.words[tongue as usize].get(word).copied()
+        self.words[tongue as usize].get(&xxh3_64(word.as_bytes())).copied()
     }
 
     /// The number of a word as it is said in a language, else in any other that was spoken here.
     pub(crate) fn word_in_any(&self, word: &str, tongue: Tongue) -> Option<WordNo> {
+        let hash = xxh3_64(word.as_bytes());
         let others = Tongue::ALL.into_iter().filter(|other| *other != tongue);
-        let spoken = |tongue: &Tongue| !self.words[*tongue as usize].is_empty();
-        std::iter::once(tongue).chain(others).filter(spoken).find_map(|tongue| self.word(word, tongue))
+        std::iter::once(tongue).chain(others).find_map(|tongue| self.words[tongue as usize].get(&hash).copied())
     }
 
     /// A word as it was said, in lower case.
     pub(crate) fn text(&self, word: WordNo) -> &str {
-        &self.texts[word as usize]
+        let at = word as usize;
+        let start = at.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.letters[start as usize..self.ends[at] as usize]
     }
 
     /// The term of a word.
@@ -104,7 +108,7 @@ impl Vocabulary {
     /// A word's vector and what a byte of it is worth; nothing for a word without one.
     pub(crate) fn vector(&self, word: WordNo) -> (&[i8], f32) {
         let (tongue, vector) = &self.vectors[word as usize];
-        let vector = vector.get_or_init(|| Box::new(WordVector::of(self.text(word), *tongue)));
+        let vector = vector.get_or_init(|| WordVector::of(self.text(word), *tongue));
         (&vector.bytes, vector.scale)
     }
 
@@ -118,11 +122,16 @@ impl Vocabulary {
         self.terms.len()
     }
 
-    /// About how much memory it takes once all its vectors are there.
+    /// About how much memory it takes.
     pub(crate) fn bytes(&self) -> usize {
-        const WORD: usize = 80;
-        const TERM: usize = 40;
-        self.text_bytes + self.len() * (WORD + size_of::<WordVector>() + 24) + self.terms() * TERM
+        const WORD: usize = 4 + 4 + 2 * HASHED;
+        const TERM: usize = 2 * HASHED;
+        // A hash and a number, and room to grow.
+        const HASHED: usize = 17;
+        self.letters.capacity()
+            + self.len() * WORD
+            + self.vectors.capacity() * size_of::<(Tongue, OnceLock<WordVector>)>()
+            + self.terms() * TERM
     }
 }
 

@@ -126,7 +126,7 @@ impl<'a> Board<'a> {
         let marks = docs.marks[at];
         let similar = if is_key { self.plain.of(no) } else { self.replies.of(no) };
         similar >= near
-            || self.late.of(docs, no) >= LATE_MIN
+            || self.late.reaches(docs, no, LATE_MIN)
             || priors::date(question, docs.said_at[at], &self.asked.zone) > 0.0
             || (is_key && question.kind.req && (marks.instructs || marks.prefers))
             || (question.kind.list && !self.words.terms.is_empty())

@@ -66,6 +66,23 @@ impl<'a> Late<'a> {
         self.best.iter().zip(&self.words).map(|(best, word)| best * word.idf).sum::<f32>() / self.idf_total
     }
 
+    /// Whether a message answers to at least such a share of the question. Words of the question that are in it settle that
+    /// for most without comparing any other.
+    pub(crate) fn reaches(&mut self, docs: &Docs, no: DocNo, share: f32) -> bool {
+        self.idf_total > 0.0 && (self.in_it(docs, no) >= share || self.of(docs, no) >= share)
+    }
+
+    /// How much of the question is in a message, word by word.
+    fn in_it(&mut self, docs: &Docs, no: DocNo) -> f32 {
+        self.best.fill(0.0);
+        for word in docs.words(no) {
+            let term = Some(self.index.vocabulary.term_of(word.word()));
+            let same = self.best.iter_mut().zip(&self.words).filter(|(_, asked)| asked.term == term);
+            same.for_each(|(best, _)| *best = 1.0);
+        }
+        self.best.iter().zip(&self.words).map(|(best, word)| best * word.idf).sum::<f32>() / self.idf_total
+    }
+
     fn similar(&mut self, word: WordNo) -> usize {
         if self.places[word as usize] == 0 {
             self.places[word as usize] = self.similarities.len() as u32 + 1;

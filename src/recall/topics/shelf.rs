@@ -26,9 +26,16 @@ pub(super) struct HeldTopic {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct TopicShelf {
     topics: Vec<Arc<HeldTopic>>,
+    /// Where each of them is: the store's list is compared with this one before each question.
+    places: HashMap<TopicId, usize>,
 }
 
 impl TopicShelf {
+    fn of(topics: Vec<Arc<HeldTopic>>) -> Self {
+        let places = topics.iter().enumerate().map(|(at, topic)| (topic.id, at)).collect();
+        Self { topics, places }
+    }
+
     /// The topics as placement and merging take them.
     pub fn known(&self) -> Vec<Known<'_>> {
         self.topics.iter().map(|topic| Known { id: topic.id, sketch: &topic.sketch }).collect()
@@ -63,13 +70,13 @@ impl TopicShelf {
     pub(super) fn with(&self, outline: &[(TopicId, u64)], read: Vec<Arc<HeldTopic>>) -> Self {
         let find = |(id, _): &(TopicId, u64)| {
             let anew = read.iter().find(|topic| topic.id == *id);
-            anew.cloned().or_else(|| self.topics.iter().find(|topic| topic.id == *id).cloned())
+            anew.or_else(|| self.topic(*id)).cloned()
         };
-        Self { topics: outline.iter().filter_map(find).collect() }
+        Self::of(outline.iter().filter_map(find).collect())
     }
 
-    fn topic(&self, id: TopicId) -> Option<&Arc<HeldTopic>> {
-        self.topics.iter().find(|topic| topic.id == id)
+    pub(super) fn topic(&self, id: TopicId) -> Option<&Arc<HeldTopic>> {
+        self.places.get(&id).map(|at| &self.topics[*at])
     }
 }
 
@@ -143,7 +150,7 @@ mod tests {
     fn only_what_changed_is_read_again() {
         let ids = CountedIds::default();
         let (a, b, c) = (held(&ids, 1), held(&ids, 1), held(&ids, 7));
-        let shelf = TopicShelf { topics: vec![Arc::clone(&a), Arc::clone(&b)] };
+        let shelf = TopicShelf::of(vec![Arc::clone(&a), Arc::clone(&b)]);
         assert!(shelf.changed(&[(a.id, 1), (b.id, 1)]).is_empty());
         let outline = [(c.id, 7), (a.id, 2)];
         assert_eq!(shelf.changed(&outline), [c.id, a.id]);
@@ -156,7 +163,7 @@ mod tests {
     #[test]
     fn the_least_recently_used_goes() {
         let (ids, shelves) = (CountedIds::default(), Shelves::default());
-        let many = |n: usize| Arc::new(TopicShelf { topics: (0..n).map(|_| held(&ids, 0)).collect() });
+        let many = |n: usize| Arc::new(TopicShelf::of((0..n).map(|_| held(&ids, 0)).collect()));
         shelves.put(&scope("ann"), many(10));
         shelves.put(&scope("bob"), many(10));
         shelves.get(&scope("ann"));

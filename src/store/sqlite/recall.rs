@@ -147,7 +147,7 @@ impl Found {
         if let Some((turn, kept)) = self.row {
             return Ok(Some(RecallEntry { turn, session, number, order, kept }));
         }
-        let turn = shown_turn(db, self.key)?.map(|row| row.turn(db, session)).transpose()?;
+        let turn = shown_turn(db, self.key)?.map(|row| row.said(db, session)).transpose()?;
         Ok(turn.map(|turn| RecallEntry {
             turn: turn.id,
             session,
@@ -270,7 +270,7 @@ pub(super) fn turns_by_id(db: &Connection, scope: &Scope, ids: &[TurnId]) -> Res
         let values = params![id.as_uuid().as_bytes(), tenant, user];
         let read = |row: &Row<'_>| Ok((SessionId::from_uuid(Uuid::from_bytes(row.get(NEXT)?)), TurnRow::read(row)?));
         let found = statement.query_row(values, read).optional().map_err(|error| meaning(&error))?;
-        turns.extend(found.and_then(|(session, row)| row.turn(db, session).ok()));
+        turns.extend(found.and_then(|(session, row)| row.said(db, session).ok()));
     }
     Ok(turns)
 }

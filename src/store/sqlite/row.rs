@@ -134,21 +134,42 @@ impl TurnRow {
     /// Decodes the row after comparing its checksum, its text from a block if that is where it is. A damaged row is
     /// an error, never a turn.
     pub(super) fn turn(mut self, db: &Connection, session: SessionId) -> Result<Turn, StoreError> {
+        self.make_whole(db, session)?;
+        let notes = std::mem::take(&mut self.metadata);
+        let metadata = serde_json::from_str(&notes).map_err(|_| self.damaged(session, "its metadata is unreadable"))?;
+        Ok(Turn { metadata, ..self.said_in(session)? })
+    }
+
+    /// The same without what was noted about the turn, for whoever asks what was said: the notes may be longer than that.
+    pub(super) fn said(mut self, db: &Connection, session: SessionId) -> Result<Turn, StoreError> {
+        self.make_whole(db, session)?;
+        self.said_in(session)
+    }
+
+    fn damaged(&self, session: SessionId, what: &str) -> StoreError {
+        StoreError::Damaged { session, number: self.number, what: what.to_owned() }
+    }
+
+    /// Fetches its text if that is elsewhere, and compares its checksum.
+    fn make_whole(&mut self, db: &Connection, session: SessionId) -> Result<(), StoreError> {
+        if let Some(block) = self.block {
+            archive::read_through(db, block, self).map_err(|what| self.damaged(session, &what))?;
+        }
+        match self.is_whole(session) {
+            true => Ok(()),
+            false => Err(self.damaged(session, "its content does not match its checksum")),
+        }
+    }
+
+    fn said_in(self, session: SessionId) -> Result<Turn, StoreError> {
         let number = self.number;
         let damaged = |what: &str| StoreError::Damaged { session, number, what: what.to_owned() };
-        if let Some(block) = self.block {
-            archive::read_through(db, block, &mut self).map_err(|what| damaged(&what))?;
-        }
-        if !self.is_whole(session) {
-            return Err(damaged("its content does not match its checksum"));
-        }
         let status = TurnStatus::parse(&self.status).ok_or_else(|| damaged("its status is unknown"))?;
         let role = Role::parse(&self.role).ok_or_else(|| damaged("its role is unknown"))?;
         let extra: Extra = match &self.extra {
             Some(json) => serde_json::from_str(json).map_err(|_| damaged("its extra is unreadable"))?,
             None => Extra::default(),
         };
-        let metadata = serde_json::from_str(&self.metadata).map_err(|_| damaged("its metadata is unreadable"))?;
         let mut messages = Vec::with_capacity(extra.between.len() + 2);
         messages.push(extra.question.with(role, self.question, self.created_at));
         messages.extend(extra.between);
@@ -158,6 +179,7 @@ impl TurnRow {
         }
         let created_at = from_micros(self.created_at);
         let superseded = self.superseded;
+        let metadata = Map::new();
         Ok(Turn { id: self.id, session, number, status, messages, metadata, created_at, superseded })
     }
 

@@ -49,8 +49,8 @@ pub(super) struct Plan {
 /// What is kept with the ending, whatever is said.
 #[derive(Default)]
 pub(super) struct Noted {
-    /// Why the model is reminded of what it is.
-    pub(super) trace: Option<String>,
+    /// The question, and what the model is reminded of for it: the trace is written from them while the model thinks.
+    pub(super) reminded: Option<(String, Reminded)>,
     /// The topic that the question belongs to.
     pub(super) topic: Option<InTopic>,
     /// The clarification that the question answers.
@@ -95,17 +95,17 @@ impl Run {
         let shift = alignment.shift(&found.held);
         let answered = self.answers(&asked, &found, &alignment, &shift);
         let (laid, reminded) = self.lay_out(request, &asked, &found, &alignment, &shift, answered.as_ref()).await;
-        let trace = self.memory.trace(&asked.open[0].text, &reminded);
-        let noted = Noted { trace, topic: reminded.topic, answered };
         if request.mode.records() {
             self.admit(request, &asked, &found, &alignment).await?;
             self.count_topics(&reminded.recalled);
         }
+        let (health, recall_time, topic) = (reminded.health, reminded.took, reminded.topic.clone());
+        let reminded = Some((asked.open[0].text.clone(), reminded));
+        let noted = Noted { reminded, topic, answered };
         let write = match request.mode.records() {
             true => self.to_write(request, asked, found, &alignment, shift, &laid, noted.answered.as_ref()),
             false => Write::Nothing,
         };
-        let (health, recall_time) = (reminded.health, reminded.took);
         let read_time = started.elapsed().saturating_sub(recall_time);
         Ok(Planned::Ask(Box::new(Plan { write, laid, noted, health, recall_time, read_time })))
     }

@@ -22,8 +22,9 @@ use crate::memory::Memory;
 use crate::model::ModelError;
 use crate::model::relay::{Passed, RelayBody, Relayed, Said, Tee, TeeBounds, TeeKind};
 use crate::scope::Scope;
-use crate::session::{ClosedTurn, Fingerprint, Turn, TurnStatus};
+use crate::session::{ClosedTurn, Fingerprint, InTopic, Turn, TurnStatus};
 use crate::store::{Kept, StoreError};
+use crate::turn::clarify::Answered;
 use crate::turn::{Health, Shown, TurnError};
 
 /// One request on its way.
@@ -145,14 +146,19 @@ impl Run {
         let asked_bytes = body.len();
         let passed = Passed { body, ..request.passed };
         let started = Instant::now();
-        let ((written, write_time), relayed) =
-            tokio::join!(async { (self.write(write, &laid, noted).await, started.elapsed()) }, self.pass(passed));
+        let Noted { reminded, topic, answered } = noted;
+        // The trace is written while the disk and the upstream are at work: nobody waits for it.
+        let ((written, write_time), relayed, trace) = tokio::join!(
+            async { (self.write(write, &laid, topic, answered).await, started.elapsed()) },
+            self.pass(passed),
+            async { reminded.and_then(|(question, reminded)| self.memory.trace(&question, &reminded)) },
+        );
         let which = match written {
             Ok(Some((which, kept))) => {
                 if kept == Kept::Waiting {
                     health = Health::Degraded;
                 }
-                Some(which)
+                Some(Which { trace, ..which })
             }
             Ok(None) => None,
             Err(TurnError::Store(error)) if error.may_pass() || matches!(error, StoreError::UnknownTurn(_)) => {
@@ -204,9 +210,10 @@ impl Run {
         &self,
         write: Write,
         laid: &Laid,
-        Noted { trace, topic, answered }: Noted,
+        topic: Option<InTopic>,
+        answered: Option<Answered>,
     ) -> Result<Option<(Which, Kept)>, TurnError> {
-        let notes = Map::new();
+        let (notes, trace) = (Map::new(), None);
         match write {
             Write::Nothing => Ok(None),
             Write::Open(open, _lock) => {

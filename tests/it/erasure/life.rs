@@ -40,6 +40,7 @@ pub(super) fn memory_over(store: Arc<dyn Store>) -> Held {
         templates: Templates::default(),
         meters: Arc::new(Meters::default()),
         ending: EndHooks::default(),
+        live: None,
     };
     let settings = MemorySettings { episodes: windows(), ..MemorySettings::default() };
     Held { memory: Memory::new(parts, settings), store }

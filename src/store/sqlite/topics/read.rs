@@ -88,7 +88,7 @@ fn untaken(db: &Connection, topic: i64) -> Result<Vec<(TurnId, Option<Turn>)>, S
          WHERE topic_turn.topic = ?1 AND taken_in = 0 AND {SHOWN} ORDER BY topic_turn.turn LIMIT ?2"
     );
     let rows = all(db, &sql, params![topic, rows_max(UNTAKEN_MAX)], with_session)?;
-    Ok(rows.into_iter().map(|(session, row)| (row.id, row.turn(db, session).ok())).collect())
+    Ok(rows.into_iter().map(|(session, row)| (row.id, row.said(db, session).ok())).collect())
 }
 
 fn last_ids(db: &Connection, topic: i64) -> Result<Vec<TurnId>, StoreError> {
