@@ -69,7 +69,7 @@ fn strings(db: &Connection, sql: &str) -> Vec<String> {
 
 fn in_table(db: &Connection, table: &str, sought: &Sought<'_>, found: &mut Vec<String>) {
     let mut statement = db.prepare(&format!("SELECT * FROM \"{table}\"")).expect("a table");
-    let columns: Vec<String> = statement.column_names().into_iter().map(|name| format!("{table}.{name}")).collect();
+    let columns: Vec<String> = statement.column_names().map(|name| format!("{table}.{name}")).collect();
     let mut rows = statement.query([]).expect("rows");
     while let Some(row) = rows.next().expect("a row") {
         for (at, column) in columns.iter().enumerate() {
