@@ -9,7 +9,7 @@ mod tell;
 pub use tally::ChannelTally;
 use tally::Tallies;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{Memory, Parts};
@@ -100,6 +100,11 @@ impl LiveDesk {
     /// Counts a question by how it was read.
     pub(crate) fn asked(&self, seen: &Seen, intent: &'static str) {
         self.tallied().asked(seen, intent);
+    }
+
+    /// Counts what a question was about: the titles of what its tenant knows about it.
+    pub(crate) fn was_about(&self, seen: &Seen, titles: &BTreeSet<String>) {
+        self.tallied().was_about(seen, titles);
     }
 
     /// Counts a session that came from another channel.

@@ -268,7 +268,8 @@ async fn nobody_is_told_anothers_words() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_planted_word_is_found() {
     let stranger = word(&"zzz"[..CODE], 0, 0);
-    let outcome = campaign(300, Some(stranger)).await;
+    // Enough that each kind below is asked for about fifteen times, whoever leaves early.
+    let outcome = campaign(400, Some(stranger)).await;
     let by = |what: &str| outcome.found.iter().any(|found| found.contains(what) && found.contains("zzz"));
     for what in ["chat: ", "chat, streamed: ", "completion, streamed: ", "the model was shown"] {
         assert!(by(what), "`{what}` is not among {:?}", &outcome.found[..outcome.found.len().min(20)]);

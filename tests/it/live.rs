@@ -8,6 +8,7 @@ use std::time::Duration;
 use jiff::SignedDuration;
 use recalld::config::Settings;
 use recalld::live::AGE_MAX;
+use recalld::period::Period;
 use recalld::scope::Tenant;
 use recalld::session::EndReason;
 use recalld::worker::Worker;
@@ -25,6 +26,11 @@ pub(crate) async fn visit(house: &House, key: &str, texts: &[&str]) -> Answer {
 fn with(set: impl FnOnce(&mut Settings)) -> (House, Arc<Recording>) {
     let upstream = recording();
     (House::plan().upstream(Arc::clone(&upstream) as _).setting(set).open(), upstream)
+}
+
+/// A house that takes its time to look up what a tenant knows: a busy machine must not cost citations.
+pub(crate) fn patient() -> (House, Arc<Recording>) {
+    with(|settings| settings.recall_timeout = Period::seconds(20))
 }
 
 /// What a visitor's session is like, through the door.
@@ -156,7 +162,7 @@ async fn teach(house: &House, tenant: &str, title: &str, text: &str) {
 /// A9, scenario 5: sessions of one tenant are apart from each other, and all see what the tenant knows.
 #[tokio::test]
 async fn scenario_5_concurrent_sessions() {
-    let (house, upstream) = open();
+    let (house, upstream) = patient();
     for tenant in ["acme", "globex"] {
         teach(&house, tenant, "Hours", &format!("Our business hours at {tenant}: we are open from nine to five."))
             .await;
@@ -450,7 +456,7 @@ async fn a_tenant_has_limits_of_its_own() {
 /// A8: however much a tenant knows, what was said in the session is laid before the model all the same.
 #[tokio::test]
 async fn a_tenant_never_pushes_a_session_out() {
-    let (house, upstream) = open();
+    let (house, upstream) = patient();
     for n in 0..20 {
         visit(&house, "acme:v", &[&format!("My order {n} went to Porto on 3 March 2026.")]).await.expect(200);
         house.memory.live_told().await;

@@ -4,7 +4,7 @@ use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use crate::house::{House, field};
-use crate::live::{seen, visit};
+use crate::live::{patient, seen, visit};
 use crate::openai::open;
 
 async fn list(house: &House, path: &str, noun: &str) -> Vec<Value> {
@@ -130,6 +130,19 @@ async fn analytics_count_by_channel() {
         (&counted["channels"]["phone"]["started"], &counted["channels"]["email"]["started"]),
         (&json!(1), &json!(1))
     );
+}
+
+/// A11: what visitors ask about is told by the titles of what the tenant knows.
+#[tokio::test]
+async fn analytics_tell_what_was_asked_about() {
+    let (house, _) = patient();
+    let note = json!({"title": "Opening hours", "text": "Our business hours: we are open from nine to five."});
+    house.post("/api/v1/knowledge").header("x-tenant-id", "acme").json(note).await.expect(201);
+    visit(&house, "acme:web_1", &["What are your business hours?"]).await.expect(200);
+    visit(&house, "acme:web_2", &["What are your business hours on Sundays?"]).await.expect(200);
+    visit(&house, "acme:web_2", &["My dog is called Rex."]).await.expect(200);
+    let counted = house.get("/api/v1/analytics").header("x-tenant-id", "acme").send().await.expect(200);
+    assert_eq!(counted["channels"]["web"]["topics"], json!({"Opening hours": 2}));
 }
 
 /// Visitors' sessions are listed for who may see all of them.

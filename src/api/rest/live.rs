@@ -134,14 +134,16 @@ pub(in crate::api) struct ChannelView {
     seconds_max: u64,
     /// Questions, by how they were read.
     intents: BTreeMap<String, u64>,
+    /// Questions, by the title of the tenant's document that they were about.
+    topics: BTreeMap<String, u64>,
 }
 
 impl From<ChannelTally> for ChannelView {
     fn from(tally: ChannelTally) -> Self {
         let ended = tally.all_ended();
         let seconds_mean = if ended == 0 { 0.0 } else { tally.seconds as f64 / ended as f64 };
-        let ChannelTally { started, ended, messages, tokens, seconds_max, intents, transferred, .. } = tally;
-        Self { started, transferred, ended, messages, tokens, seconds_mean, seconds_max, intents }
+        let ChannelTally { started, ended, messages, tokens, seconds_max, intents, topics, transferred, .. } = tally;
+        Self { started, transferred, ended, messages, tokens, seconds_mean, seconds_max, intents, topics }
     }
 }
 

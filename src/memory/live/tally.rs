@@ -1,7 +1,7 @@
-//! How many sessions came, how long they stayed and how they went, by tenant and channel. Numbers only: no word and no
-//! name of a session outlives it here.
+//! How many sessions came, how long they stayed, what they were about and how they went, by tenant and channel. No word and
+//! no name of a session outlives it here: what it was about is told by the tenant's own documents.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::scope::Tenant;
 use crate::session::EndReason;
@@ -15,12 +15,15 @@ const TENANTS_MAX: usize = 10_000;
 const OTHERS: &str = "other";
 /// Longest name of a channel.
 const CHANNEL_CHARS_MAX: usize = 32;
+/// Topics of a channel that are counted apart; the others are counted together.
+const TOPICS_MAX: usize = 100;
 
 /// What is counted by its largest.
 const LONGEST: &str = "seconds_max";
-/// What ends and questions are counted under.
+/// What ends, questions and topics are counted under.
 const ENDED: &str = "ended ";
 const ASKED: &str = "asked ";
+const ABOUT: &str = "about ";
 
 /// How many sessions came, and how they went.
 #[derive(Debug, Clone, Default)]
@@ -45,6 +48,8 @@ pub struct ChannelTally {
     pub seconds_max: u64,
     /// Questions, by how they were read.
     pub intents: BTreeMap<String, u64>,
+    /// Questions, by the title of the tenant's document that they were about.
+    pub topics: BTreeMap<String, u64>,
     /// Sessions that came here from another channel.
     pub transferred: u64,
 }
@@ -67,7 +72,8 @@ impl ChannelTally {
         ];
         let ended = self.ended.iter().map(|(reason, n)| (format!("{ENDED}{reason}"), *n));
         let asked = self.intents.iter().map(|(intent, n)| (format!("{ASKED}{intent}"), *n));
-        plain.into_iter().map(|(what, n)| (what.to_owned(), n)).chain(ended).chain(asked).collect()
+        let about = self.topics.iter().map(|(title, n)| (format!("{ABOUT}{title}"), *n));
+        plain.into_iter().map(|(what, n)| (what.to_owned(), n)).chain(ended).chain(asked).chain(about).collect()
     }
 
     /// Adds what another instance counted.
@@ -82,14 +88,30 @@ impl ChannelTally {
                 self.seconds_max = self.seconds_max.max(n);
                 return;
             }
-            what => match (what.strip_prefix(ENDED), what.strip_prefix(ASKED)) {
-                (Some(reason), _) => self.ended.entry(reason.to_owned()).or_default(),
-                (None, Some(intent)) => self.intents.entry(intent.to_owned()).or_default(),
+            what => match self.named(what) {
+                Some((counts, name)) => counts.entry(name).or_default(),
                 // Counted by a newer version.
-                (None, None) => return,
+                None => return,
             },
         };
         *sum += n;
+    }
+
+    /// Where something is counted that has a name of its own, and that name.
+    fn named(&mut self, what: &str) -> Option<(&mut BTreeMap<String, u64>, String)> {
+        let (counts, name) = if let Some(reason) = what.strip_prefix(ENDED) {
+            (&mut self.ended, reason)
+        } else if let Some(intent) = what.strip_prefix(ASKED) {
+            (&mut self.intents, intent)
+        } else {
+            (&mut self.topics, what.strip_prefix(ABOUT)?)
+        };
+        Some((counts, name.to_owned()))
+    }
+
+    fn was_about(&mut self, title: &str) {
+        let full = !self.topics.contains_key(title) && self.topics.len() >= TOPICS_MAX;
+        *self.topics.entry(if full { OTHERS } else { title }.to_owned()).or_default() += 1;
     }
 }
 
@@ -158,6 +180,10 @@ impl Tallies {
         self.count(seen, |tally| *tally.intents.entry(intent.to_owned()).or_default() += 1);
     }
 
+    pub(super) fn was_about(&mut self, seen: &Seen, titles: &BTreeSet<String>) {
+        self.count(seen, |tally| titles.iter().for_each(|title| tally.was_about(title)));
+    }
+
     pub(super) fn transferred(&mut self, seen: &Seen) {
         self.count(seen, |tally| tally.transferred += 1);
     }
@@ -191,6 +217,7 @@ mod tests {
             channel.seconds_max = channel.seconds_max.max(10 * n);
             *channel.ended.entry("ttl".to_owned()).or_default() += 1;
             *channel.intents.entry("question".to_owned()).or_default() += 2;
+            channel.was_about("Opening hours");
             if n % 2 == 0 {
                 together.add(one.since(&handed_over));
                 handed_over = one.clone();

@@ -99,6 +99,7 @@ impl Run {
         let noted = Noted { trace, topic: reminded.topic, answered };
         if request.mode.records() {
             self.admit(request, &asked, &found, &alignment).await?;
+            self.count_topics(&reminded.recalled);
         }
         let write = match request.mode.records() {
             true => self.to_write(request, asked, found, &alignment, shift, &laid, noted.answered.as_ref()),

@@ -94,6 +94,13 @@ impl Run {
         }
     }
 
+    /// Counts what a visitor who was let in asks about.
+    pub(super) fn count_topics(&self, recalled: &Recalled) {
+        let Some(seen) = self.seen() else { return };
+        let titles = recalled.citations().into_iter().map(|citation| citation.title).collect();
+        self.memory.live().was_about(seen, &titles);
+    }
+
     /// What the session tells of itself, what matters most first: what was chosen, the time that is asked about, what was
     /// said last.
     fn own_lines(&self, session: SessionId, question: &str, chosen: Option<&Chosen>) -> Vec<Aside> {

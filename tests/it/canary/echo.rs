@@ -1,6 +1,5 @@
 //! A model server that says back every telling word it was shown, so that whatever leaks into a prompt shows in an answer.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::body::Body;
@@ -23,8 +22,7 @@ const WORDS_MAX: usize = 12;
 #[derive(Default)]
 pub(super) struct Echo {
     shown: Mutex<Vec<String>>,
-    asked: AtomicUsize,
-    /// A word that it says by itself now and then, to see that somebody notices.
+    /// A word that it says by itself with every answer, to see that somebody notices.
     planted: Option<String>,
 }
 
@@ -65,8 +63,7 @@ impl Echo {
         said.sort();
         said.dedup();
         let mut answer: Vec<String> = said.into_iter().take(WORDS_MAX).map(|word| format!("zqx{word}")).collect();
-        let number = self.asked.fetch_add(1, Ordering::Relaxed);
-        answer.extend(self.planted.clone().filter(|_| number % 5 == 4));
+        answer.extend(self.planted.clone());
         format!("I was shown {}.", answer.join(", "))
     }
 
