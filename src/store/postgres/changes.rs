@@ -97,8 +97,11 @@ pub(super) fn since<T: Copy + Eq + Hash>(
     let (now, known_since) = state(db, scope)?;
     let told = mark.and_then(|ChangeMark(since)| i64::try_from(since).ok());
     let mark = ChangeMark(now.unsigned_abs());
-    // A mark from the future is from another store.
-    let Some(since) = told.filter(|since| (known_since..=now).contains(since)) else {
+    // Nobody had written when a mark of 0 was taken, so it is good for as long as no change was dropped. A mark from the future is
+    // from another store.
+    let from = known_since.max(now - CHANGES_MAX);
+    let is_known = |since: &i64| (*since == 0 && known_since == 0) || (from..=now).contains(since);
+    let Some(since) = told.filter(is_known) else {
         return Ok(Told::Everything(mark));
     };
     if since == now {
@@ -112,9 +115,9 @@ pub(super) fn since<T: Copy + Eq + Hash>(
 
 /// How often a scope was touched, and since when all of that is known.
 fn state(db: &Connection, scope: &Scope) -> Result<(i64, i64), StoreError> {
-    let sql = "SELECT version, greatest(known_since, version - ?3) FROM scope_state WHERE tenant = ?1 AND user = ?2";
+    let sql = "SELECT version, known_since FROM scope_state WHERE tenant = ?1 AND user = ?2";
     let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
-    let values = params![scope.tenant().as_str(), scope.user().as_str(), CHANGES_MAX];
+    let values = params![scope.tenant().as_str(), scope.user().as_str()];
     let rows = statement.query_map(values, |row| Ok((row.get(0)?, row.get(1)?))).map_err(|error| meaning(&error))?;
     let found: Vec<(i64, i64)> = rows.collect::<Result<_, _>>().map_err(|error| meaning(&error))?;
     Ok(found.first().copied().unwrap_or((0, 0)))

@@ -27,7 +27,8 @@ DECLARE
     now_at bigint;
 BEGIN
     INSERT INTO scope_state (tenant, "user", version)
-        VALUES (of_tenant, of_user, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
+        -- A little behind a multiple of 64, so that the first changes are not dropped at once.
+        VALUES (of_tenant, of_user, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint / 64 * 64 + 1)
         ON CONFLICT (tenant, "user") DO UPDATE SET version = scope_state.version + 1
         RETURNING version INTO now_at;
     INSERT INTO scope_change (tenant, "user", version, id, episode)

@@ -162,6 +162,7 @@ impl Erasures for Backend {
                 let of = tenant.clone();
                 kept.push(self.read_for(Whose::Tenant(tenant), move |db| kept::count(db, &of)).await?);
             }
+            kept.sort_by(|one, other| one.tenant.cmp(&other.tenant));
             Ok(kept)
         })
     }
