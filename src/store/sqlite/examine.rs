@@ -18,7 +18,7 @@ use crate::store::{Findings, StoreError};
 const PAGE: i64 = 500;
 
 /// Rows that belong to others which are not there, or do not say what those do: a sentence about each, and how they are counted.
-const STRAYS: [(&str, &str); 17] = [
+const STRAYS: [(&str, &str); 16] = [
     (
         "turns of a conversation that is gone",
         "FROM turn WHERE NOT EXISTS (SELECT 1 FROM session WHERE session.key = turn.session)",
@@ -67,11 +67,6 @@ const STRAYS: [(&str, &str); 17] = [
     (
         "events of facts that are gone",
         "FROM fact_event WHERE NOT EXISTS (SELECT 1 FROM fact WHERE fact.key = fact_event.fact)",
-    ),
-    // A turn that is answered again stays in its topic meanwhile.
-    (
-        "turns in topics that are not shown",
-        "FROM topic_turn JOIN turn ON turn.key = topic_turn.turn WHERE turn.superseded = 1 OR turn.status = 'failed'",
     ),
     (
         "statements for facts that are gone",
@@ -236,14 +231,18 @@ fn strays(db: &Connection, found: &mut Findings) -> Result<(), StoreError> {
     for (what, rest) in STRAYS {
         stray(db, found, what, rest)?;
     }
-    // What recall derives of a turn is there while the turn is shown, or is to be made.
-    let hidden = format!("FROM recall_row JOIN turn ON turn.key = recall_row.turn WHERE NOT ({SHOWN})");
-    stray(db, found, "rows for recall of turns that are not shown", &hidden)?;
-    let missing = format!(
-        "FROM turn WHERE {SHOWN} AND NOT EXISTS (SELECT 1 FROM recall_row WHERE recall_row.turn = turn.key)
-         AND NOT EXISTS (SELECT 1 FROM recall_row_todo AS due WHERE due.turn = turn.key)"
-    );
-    stray(db, found, "turns that recall neither knows nor is to learn", &missing)?;
+    // What recall and topics derive of a turn is there, or is to be made.
+    for (made, list) in [("recall_row", "recall_row_todo"), ("topic_turn", "topic_todo")] {
+        let hidden = format!("FROM {made} JOIN turn ON turn.key = {made}.turn WHERE NOT ({SHOWN})");
+        stray(db, found, &format!("rows in `{made}` of turns that are not shown"), &hidden)?;
+        let missing = format!(
+            "FROM turn WHERE {SHOWN} AND NOT EXISTS (SELECT 1 FROM {made} WHERE {made}.turn = turn.key)
+             AND NOT EXISTS (SELECT 1 FROM {list} WHERE {list}.turn = turn.key)"
+        );
+        if made == "recall_row" {
+            stray(db, found, "turns that recall neither knows nor is to learn", &missing)?;
+        }
+    }
     for list in LISTS {
         let gone = format!("FROM {list} WHERE NOT EXISTS (SELECT 1 FROM turn WHERE turn.key = {list}.turn)");
         stray(db, found, &format!("entries in `{list}` of turns that are gone"), &gone)?;

@@ -134,7 +134,7 @@ impl Summed {
 /// whoever decodes them; what recall derived is no text.
 pub(super) fn guard(db: &Connection) -> Result<()> {
     let views: String = summed(db)?.iter().filter(|table| GUARDED.contains(&&*table.table)).map(Summed::view).collect();
-    db.execute_batch(&format!("PRAGMA temp_store = MEMORY; PRAGMA query_only = OFF; {views} PRAGMA query_only = ON;"))
+    db.execute_batch(&format!("PRAGMA query_only = OFF; {views} PRAGMA query_only = ON;"))
 }
 
 /// Whether a row is what was written. Who reads damage tells the log, once for each row.
