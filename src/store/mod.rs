@@ -8,7 +8,6 @@
 //! written or not, never half.
 
 pub mod archive;
-pub mod backup;
 mod check;
 pub mod conformance;
 mod episode;
@@ -27,12 +26,10 @@ pub mod sqlite;
 mod takeout;
 mod tenants;
 mod topics;
-mod verify;
 mod waiting;
 mod whose;
 
 pub use archive::Archive;
-pub use backup::{Backup, BackupError, Manifest};
 pub use episode::{Consolidation, DueEpisode, EpisodeChanges, Episodes, Limits, Progress, ReadRange, Stretch, Wanted};
 pub use erasure::{BookState, Counts, Erasure, ErasureKind, Erasures, Reapplied, Receipt, TenantKept};
 pub use facts::{
@@ -48,12 +45,12 @@ pub use ledger::{DaySpent, Ledger, UNUSED_ANSWERS_MAX, UnusedAnswer, day_of};
 pub use outbox::{OUTBOX_DEAD_MAX, OUTBOX_WAITING_MAX, Outbox, Parcel, ParcelClaim, ParcelCounts, PostedParcel};
 pub use page::{Page, PageRequest};
 #[cfg(feature = "postgres")]
-pub use postgres::{MovedIn, Postgres, PostgresSettings, SchemaState};
+pub use postgres::{Postgres, PostgresSettings, SchemaState};
 pub use recall::{
     ChangeMark, Changes, DerivedRow, DueTurn, RecallCursor, RecallEntry, RecallKept, RecallPage, Stamp,
     TRACE_BYTES_MAX, Todo,
 };
-pub use sqlite::{Inspection, Restored, Sqlite};
+pub use sqlite::{Inspection, Sqlite};
 pub use takeout::{
     Arrival, EpisodesAfter, SessionsAfter, TakenIn, Takeout, TopicsAfter, TurnOrDamage, TurnRecords, TurnsAfter,
 };
@@ -62,7 +59,6 @@ pub use topics::{
     DerivedTopic, KeptTopic, Moment, PlacedTurn, SketchedTopic, TOPICS_PLACED_MAX, TopicMerge, TopicOutline,
     TopicPatch, TopicTold, Topics, Untold, UntoldTurn, WhichTopics,
 };
-pub use verify::Findings;
 pub use waiting::{Waiting, WaitingBounds};
 
 use std::path::PathBuf;
@@ -237,12 +233,6 @@ pub trait Store: Send + Sync + 'static {
 
     /// Whether the store answers.
     fn ping(&self) -> StoreFuture<'_, ()>;
-
-    /// A copy of everything that is kept, as it is at one moment, while others go on. A store that has tools of its own for
-    /// that says so.
-    fn backup(&self) -> StoreFuture<'_, Backup> {
-        Box::pin(std::future::ready(Err(StoreError::Refused("this store cannot be copied while it is in use".into()))))
-    }
 
     /// Writes what is still in memory and lets go of the files.
     fn close(&self) -> StoreFuture<'_, ()>;

@@ -21,7 +21,7 @@ use recalld::model::relay::{InProcess, Upstream};
 use recalld::model::scripted::Scripted;
 use recalld::model::summarise::{Extractive, Summariser};
 use recalld::session::{HookFuture, SessionEnd, SessionEndHook, Templates};
-use recalld::store::{Sqlite, Store, StoreError, Waiting};
+use recalld::store::{Sqlite, Store, Waiting};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tower::ServiceExt;
@@ -93,11 +93,6 @@ impl Plan {
     }
 
     pub(crate) fn open(self) -> House {
-        self.try_open(&[]).expect("a data file")
-    }
-
-    /// A house whose data file has these bytes, if it opens.
-    pub(crate) fn try_open(self, data: &[u8]) -> Result<House, StoreError> {
         let start: Timestamp = "2026-01-01T12:00:00Z".parse().expect("a time");
         let scripted = Arc::new(Scripted::default());
         let model = self.model.unwrap_or_else(|| Arc::clone(&scripted) as _);
@@ -111,9 +106,6 @@ impl Plan {
             ends: self.ends,
             settings: self.settings,
         };
-        if !data.is_empty() {
-            std::fs::write(ground.folder.path().join("recalld.db"), data).expect("written");
-        }
         House::on(ground, scripted, Arc::new(ManualClock::at(start)))
     }
 }
@@ -165,9 +157,9 @@ impl House {
         Arc::clone(&self.ground.ends)
     }
 
-    fn on(ground: Ground, model: Arc<Scripted>, clock: Arc<ManualClock>) -> Result<Self, StoreError> {
+    fn on(ground: Ground, model: Arc<Scripted>, clock: Arc<ManualClock>) -> Self {
         let file = ground.folder.path().join("recalld.db");
-        let sqlite = Sqlite::open(&file, Arc::clone(&clock) as _)?;
+        let sqlite = Sqlite::open(&file, Arc::clone(&clock) as _).expect("a data file");
         let sqlite = sqlite.with_windows(&ground.settings.episodes());
         let flaky = Arc::new(Flaky::new(sqlite));
         let store = Arc::new(Waiting::new(Arc::clone(&flaky), Arc::clone(&clock) as _, ground.settings.waiting()));
@@ -189,7 +181,7 @@ impl House {
         let watch = Arc::new(ClockWatch::starting(clock.reading()));
         let queue = Arc::clone(&store);
         let app = App::new(memory.clone(), Arc::clone(&watch), move || queue.waiting(), &ground.settings);
-        Ok(Self { memory, store, flaky, model, clock, watch, router: router(app), ground })
+        Self { memory, store, flaky, model, clock, watch, router: router(app), ground }
     }
 
     /// Stops as a server does, and starts again on the same data file.
@@ -197,7 +189,7 @@ impl House {
         self.memory.close(Duration::from_secs(5)).await.expect("a store that closes");
         let Self { memory, store, flaky, model, clock, router, ground, .. } = self;
         drop((memory, store, flaky, router));
-        let house = Self::on(ground, model, clock).expect("a data file");
+        let house = Self::on(ground, model, clock);
         house.store.fail_abandoned().await.expect("a store that answers");
         house.store.outbox().release_parcels().await.expect("a store that answers");
         house

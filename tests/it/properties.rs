@@ -474,7 +474,6 @@ fn draft(house: &House, query: &str, response: &str) -> TurnDraft {
 fn b_p11_database_constraint_compliance() {
     let house = House::open();
     let db = rusqlite::Connection::open(house.data()).expect("a database");
-    recalld::store::sqlite::teach(&db).expect("it sums rows");
     let scope = Scope::new(Tenant::default(), User::anonymous());
     for_all(house, invalid(), async |house, invalid| {
         let id = RandomIds.session();

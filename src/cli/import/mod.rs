@@ -171,7 +171,7 @@ fn in_thread(opened: Opened) -> (Receiver<Found>, tokio::task::JoinHandle<Result
 }
 
 /// A bar with a known end, or a spinner. Shown on a terminal only.
-pub(super) fn bar(bytes: Option<u64>) -> ProgressBar {
+fn bar(bytes: Option<u64>) -> ProgressBar {
     match bytes {
         Some(bytes) => {
             let style = ProgressStyle::with_template("{bar:30} {percent:>3} %  {msg}");

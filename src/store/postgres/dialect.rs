@@ -87,8 +87,6 @@ fn words_replaced(tokens: Vec<String>) -> Vec<String> {
             "user" => told.push("\"user\"".to_owned()),
             // The order of joins is the planner's here.
             "CROSS" => drop(rest.next()),
-            // A table itself, where SQLite may have a view before it.
-            "main" if rest.peek().is_some_and(|next| next == ".") => drop(rest.next()),
             // INDEXED BY name
             "INDEXED" => rest.by_ref().take(5).for_each(drop),
             // INSERT OR IGNORE

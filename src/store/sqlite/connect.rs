@@ -6,7 +6,6 @@ use std::path::Path;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
-use super::sums;
 use crate::store::StoreError;
 
 /// Older releases of SQLite can corrupt a WAL under concurrent checkpoints.
@@ -37,8 +36,7 @@ const MIGRATIONS: [&str; 14] = [
 /// The schema version this binary writes.
 pub(super) const SCHEMA_VERSION: i64 = MIGRATIONS.len() as i64;
 
-/// What every connection is set to. `FULL` is what makes an acknowledged turn survive a power loss. Nobody writes to the schema;
-/// but without leave to, SQLite refuses to remove a row whose sum it does not find, and what is damaged must be removable, too.
+/// What every connection is set to. `FULL` is what makes an acknowledged turn survive a power loss.
 const SETTINGS: &str = "
     PRAGMA journal_mode = WAL;
     PRAGMA synchronous = FULL;
@@ -47,7 +45,6 @@ const SETTINGS: &str = "
     PRAGMA foreign_keys = ON;
     PRAGMA busy_timeout = 5000;
     PRAGMA trusted_schema = OFF;
-    PRAGMA writable_schema = ON;
     PRAGMA temp_store = MEMORY;
     PRAGMA cache_size = -8000;";
 
@@ -61,7 +58,6 @@ pub(super) fn open_writer(path: &Path) -> Result<Connection, StoreError> {
     #[cfg(debug_assertions)]
     lower_synchronous(&db).map_err(|error| opening(path, &error))?;
     migrate(&db, version).map_err(|error| opening(path, &error))?;
-    sums::keep(&db).map_err(|error| opening(path, &error))?;
     Ok(db)
 }
 
@@ -87,7 +83,6 @@ fn open(path: &Path, access: OpenFlags) -> Result<Connection, StoreError> {
     let flags = access | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_EXRESCODE;
     let db = Connection::open_with_flags(path, flags).map_err(|error| opening(path, &error))?;
     db.set_prepared_statement_cache_capacity(64);
-    sums::teach(&db).map_err(|error| opening(path, &error))?;
     // Plans must not depend on values: SQLite would else prepare a statement anew for each value it peeked at.
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(|error| opening(path, &error))?;
     Ok(db)
@@ -144,15 +139,6 @@ fn migrate(db: &Connection, from: i64) -> rusqlite::Result<()> {
          PRAGMA user_version = {SCHEMA_VERSION};
          COMMIT;"
     ))
-}
-
-/// An empty file of the newest version, in memory: what the schema should be like.
-pub(super) fn newest_schema() -> rusqlite::Result<Connection> {
-    let db = Connection::open_in_memory()?;
-    sums::teach(&db)?;
-    migrate(&db, 0)?;
-    sums::keep(&db)?;
-    Ok(db)
 }
 
 /// Says what an error means while a file is opened.

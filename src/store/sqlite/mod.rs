@@ -4,9 +4,7 @@
 //! `readers`, `row` (a turn as a row), then the statements: `session`, `turn`, `expire`, `recall`, `job`, `episode`,
 //! `told` (what of those is recalled), `topic` (which turn belongs to which), `topics` (what is kept of them), `archive` (text in
 //! blocks), `fact` (which turns are to be understood), `facts` (what was said and what follows), `ledger` (what the memory
-//! model costs), `tenants` and `seal` (who may come in), `takeout` (records for a file and from one), `erase` (what goes for
-//! good) and `book` (what did), `outbox` (webhooks to deliver), `knowledge` (what tenants know), `sums` (a sum beside every
-//! row), `examine` and `verify` (whether all is what was written), `copy` and `restore` (backups). `changes` tells what the
+//! model costs), `tenants` and `seal` (who may come in), `takeout` (records for a file and from one), `erase` (what goes for good) and `book` (what did), `outbox` (webhooks to deliver), `knowledge` (what tenants know). `changes` tells what the
 //! writer touched, `inspect` looks at a file from outside.
 
 mod archive;
@@ -15,10 +13,8 @@ mod calls;
 mod changes;
 mod connect;
 mod consolidate;
-mod copy;
 mod episode;
 mod erase;
-mod examine;
 mod expire;
 mod fact;
 mod facts;
@@ -32,13 +28,11 @@ mod outbox;
 mod place;
 mod readers;
 mod recall;
-mod restore;
 mod revision;
 mod row;
 mod seal;
 mod session;
 mod sql;
-mod sums;
 mod takeout;
 mod tenants;
 mod told;
@@ -46,11 +40,9 @@ mod topic;
 mod topics;
 mod trace;
 mod turn;
-mod verify;
 mod writer;
 
 pub use inspect::Inspection;
-pub use restore::Restored;
 
 use std::future::ready;
 use std::hash::Hash;
@@ -67,7 +59,6 @@ use self::job::Due;
 use self::lock::Lock;
 use self::readers::Readers;
 use self::writer::{Notes, Writer};
-use super::backup::Backup;
 use super::erasure::{Entry, Erasure, Marks};
 use super::whose::Whose;
 use super::{AskedPassages, ChangeMark, Expired, SeenPassages, StoreError, StoreFuture};
@@ -109,11 +100,6 @@ pub(crate) fn bare_connection(path: &Path) -> Result<Connection, StoreError> {
     connect::open_writer(path)
 }
 
-/// Teaches a connection of somebody else's making what it takes to write to a data file: a sum goes with every row.
-pub fn teach(db: &Connection) -> rusqlite::Result<()> {
-    sums::teach(db)
-}
-
 /// Most turns that are looked up on the calling thread.
 const LOOKED_UP_HERE_MAX: usize = 32;
 
@@ -150,7 +136,6 @@ impl Sqlite {
         }
         let lock = Lock::take(path)?;
         let book = Arc::new(Book::open(path)?);
-        copy::tidy(path);
         let db = connect::open_writer(path)?;
         let changes = Arc::new(ChangeLog::default());
         changes::listen(&db, &changes)?;
@@ -379,15 +364,6 @@ impl Sqlite {
 
     /// Nothing here remembers tenants by name.
     fn tenant_gone(&self, _what: &Erasure) {}
-
-    /// A copy of the file as it is now.
-    fn copied(&self) -> StoreFuture<'_, Backup> {
-        let (data, now) = (self.readers.path().to_owned(), self.clock.now());
-        Box::pin(async move {
-            let made = tokio::task::spawn_blocking(move || copy::copy(&data, now)).await;
-            made.map_err(|error| StoreError::Disk(error.to_string()))?
-        })
-    }
 
     /// Writes what is left and lets go of the file.
     fn end(&self) -> StoreFuture<'_, ()> {

@@ -6,8 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rusqlite::Connection;
 use tokio::sync::Semaphore;
 
-use super::connect::{meaning, open_reader};
-use super::sums;
+use super::connect::open_reader;
 use super::writer::run;
 use crate::store::StoreError;
 
@@ -65,7 +64,7 @@ impl Readers {
 
     fn take(&self) -> Result<Connection, StoreError> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        idle.map_or_else(|| open_guarded(&self.path), Ok)
+        idle.map_or_else(|| open_reader(&self.path), Ok)
     }
 
     fn put_back(&self, db: Connection) {
@@ -80,12 +79,6 @@ impl Readers {
         self.places.close();
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
-}
-
-fn open_guarded(path: &Path) -> Result<Connection, StoreError> {
-    let db = open_reader(path)?;
-    sums::guard(&db).map_err(|error| meaning(&error))?;
-    Ok(db)
 }
 
 /// A session that is deleted between two looks must not lend its key to another one's turns.

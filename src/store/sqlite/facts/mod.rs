@@ -11,7 +11,7 @@ mod undo;
 pub(super) use erase::{erase, is_there};
 pub(super) use learn::{SaidIn, forget, note};
 #[cfg(test)]
-pub(super) use read::{BY_MESSAGE, BY_SESSION, HOLDS, SOME_OUTDATED, outdated_sql};
+pub(super) use read::{BY_MESSAGE, BY_SESSION, HELD, SOME_OUTDATED, outdated_sql};
 
 use std::sync::{Arc, OnceLock};
 

@@ -110,12 +110,10 @@ fn answers_before(
     Ok(answers)
 }
 
-/// The most important first.
-const FIRST_WHAT_MATTERS: &str = "ORDER BY importance DESC, category, path";
-
-/// Which facts hold.
-pub(in super::super) const HOLDS: &str =
-    "tenant = ?1 AND user = ?2 AND status = 'active' AND (until_at IS NULL OR until_at > ?3)";
+/// What holds, the most important first.
+pub(in super::super) const HELD: &str =
+    "WHERE tenant = ?1 AND user = ?2 AND status = 'active' AND (until_at IS NULL OR until_at > ?3)
+     ORDER BY importance DESC, category, path";
 
 /// Whether anything held once and does not any more, or was erased.
 pub(in super::super) const SOME_OUTDATED: &str = "SELECT EXISTS (
@@ -125,10 +123,7 @@ pub(in super::super) const SOME_OUTDATED: &str = "SELECT EXISTS (
 
 pub(super) fn known(db: &Connection, scope: &Scope, now: Timestamp) -> Result<Known, StoreError> {
     let who = params![scope.tenant().as_str(), scope.user().as_str(), now.as_microsecond()];
-    // The index names the rows, which are then read like any other: a damaged one is left out.
-    let sql = format!(
-        "SELECT {FACT} FROM fact WHERE key IN (SELECT key FROM main.fact INDEXED BY fact_active WHERE {HOLDS}) {FIRST_WHAT_MATTERS}"
-    );
+    let sql = format!("SELECT {FACT} FROM fact INDEXED BY fact_active {HELD}");
     let facts = all(db, &sql, who, |row| Ok(read_fact(row)?.fact))?;
     let some_outdated = all(db, SOME_OUTDATED, who, |row| row.get(0))?.contains(&true);
     Ok(Known { facts, some_outdated })

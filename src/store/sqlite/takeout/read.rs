@@ -130,18 +130,16 @@ pub(super) fn episodes(
     which: EpisodesAfter,
 ) -> Result<Option<Vec<EpisodeRecord>>, StoreError> {
     // Of one conversation there are few; the planner would rather go through all of the user's.
-    let (condition, session) = match which.session {
+    let (from, condition, session) = match which.session {
         Some(id) => match session::find(db, scope, id)? {
-            Some((key, _)) => {
-                ("key IN (SELECT key FROM main.episode INDEXED BY episode_by_range WHERE session_key = ?6)", key)
-            }
+            Some((key, _)) => ("episode INDEXED BY episode_by_range", "session_key = ?6", key),
             None => return Ok(Some(Vec::new())),
         },
-        None => ("?6 = 0 AND NOT EXISTS (SELECT 1 FROM session WHERE session.key = session_key)", 0),
+        None => ("episode", "?6 = 0 AND NOT EXISTS (SELECT 1 FROM session WHERE session.key = session_key)", 0),
     };
     let Some(after) = key_of_episode(db, scope, which.after)? else { return Ok(None) };
     let sql = format!(
-        "SELECT {}, stale FROM episode WHERE tenant = ?1 AND user = ?2 AND key > ?3 AND ended_at >= ?4
+        "SELECT {}, stale FROM {from} WHERE tenant = ?1 AND user = ?2 AND key > ?3 AND ended_at >= ?4
            AND {condition} ORDER BY key LIMIT ?5",
         episode::COLUMNS
     );

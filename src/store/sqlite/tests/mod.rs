@@ -6,7 +6,6 @@ mod constraints;
 mod file;
 mod plan;
 mod recall;
-mod sums;
 mod writer;
 
 use std::path::{Path, PathBuf};
@@ -64,9 +63,7 @@ impl DataFile {
 
     /// A second connection to the same file, past everything that guards it.
     fn raw(&self) -> Connection {
-        let db = Connection::open(&self.path).expect("a connection");
-        super::sums::teach(&db).expect("it sums rows");
-        db
+        Connection::open(&self.path).expect("a connection")
     }
 
     fn open(&self) -> Sqlite {

@@ -168,7 +168,7 @@ fn topics_are_read_along_their_indexes() {
 /// A question reads what is known about its user, and what its messages say that is no longer so, along indexes.
 #[test]
 fn facts_are_read_along_their_indexes() {
-    let held = format!("SELECT key FROM main.fact INDEXED BY fact_active WHERE {}", facts::HOLDS);
+    let held = format!("SELECT value FROM fact INDEXED BY fact_active {}", facts::HELD);
     check_each(&held, |plan| {
         assert!(plan.starts_with("SEARCH fact USING INDEX fact_active (tenant=? AND user=?)"), "{plan}");
     });

@@ -25,7 +25,7 @@ const LAST_TURNS: usize = 32;
 const CURRENT_WITHIN: usize = 16;
 
 /// The topics that a message may join: the last used.
-pub(in super::super) const LIVE: &str = "SELECT id, version FROM main.topic INDEXED BY topic_live
+pub(in super::super) const LIVE: &str = "SELECT id, version FROM topic INDEXED BY topic_live
      WHERE tenant = ?1 AND user = ?2 AND forgotten_at IS NULL AND merged_into IS NULL
      ORDER BY last_used DESC, key DESC LIMIT ?3";
 
