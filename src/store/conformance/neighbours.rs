@@ -54,7 +54,7 @@ impl Neighbour {
 
     fn tell(&mut self, what: &str, answer: impl Debug) {
         let answer = format!("{what}: {answer:#?}");
-        self.told.push(without_times(&answer.replace(self.scope.tenant().as_str(), "<tenant>")));
+        self.told.push(without_times(&without_ids(&answer.replace(self.scope.tenant().as_str(), "<tenant>"))));
     }
 
     /// What it was told since it was asked last.
@@ -222,6 +222,17 @@ impl Neighbour {
         self.tell("erase", erased.map(|receipt| receipt.map(|receipt| receipt.counts)));
         self.look_around().await;
     }
+}
+
+/// Ids are made of times and of who is told: what is compared is what they stand for.
+fn without_ids(told: &str) -> String {
+    let is_of_id = |c: char| c.is_ascii_hexdigit() || c == '-';
+    let pieces = told.split_inclusive(|c: char| !is_of_id(c)).map(|piece| {
+        let word = piece.trim_end_matches(|c| !is_of_id(c));
+        let is_id = word.len() == 36 && word.matches('-').count() == 4;
+        if is_id { piece.replace(word, "<id>") } else { piece.to_owned() }
+    });
+    pieces.collect()
 }
 
 /// Clocks go on while others act: microseconds, and versions that are made of them, are left out.

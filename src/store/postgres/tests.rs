@@ -1,7 +1,6 @@
 //! The promises of every store, on a real PostgreSQL: the one that `RECALLD_TEST_POSTGRES` names (see `scripts/services`).
 
 mod losing;
-mod tls;
 mod walls;
 
 use std::sync::Arc;

@@ -181,7 +181,7 @@ fn outline(row: &Row<'_>) -> sql::Result<(bool, Outline)> {
 fn add_revisions(db: &Connection, session_key: i64, turns: &mut [(bool, Outline)]) -> sql::Result<()> {
     let sql =
         "SELECT turn.number, revision.attempt, revision.answer FROM turn JOIN revision ON revision.turn = turn.key
-               WHERE turn.session = ?1 AND turn.number >= ?2";
+               WHERE turn.session = ?1 AND turn.number >= ?2 ORDER BY turn.number, revision.attempt";
     let first = turns.first().map_or(0, |(_, turn)| turn.number);
     let mut statement = db.prepare_cached(sql)?;
     let mut rows = statement.query(params![session_key, first])?;

@@ -71,9 +71,9 @@ async fn what_was_left_behind_is_moved_in_time() {
     let drafts = (0..2_000).map(|n| full_draft(&format!("question {n}"), "answer"));
     add(&store, session, drafts.collect()).await;
     let look = async |before| store.archive().move_out(&ann(), session, before, 2_000).await.expect("moved").turns;
-    assert_eq!(look(u64::MAX).await, 1_000, "the last ones, and as many further back");
-    let mut moved = 1_000;
-    for before in (1_900..2_000).step_by(10) {
+    let mut moved = look(2_001).await;
+    assert!((501..=1_000).contains(&moved), "the last ones, and a part of what is further back: {moved}");
+    for before in 1_900..2_000 {
         moved += look(before).await;
     }
     let left = "SELECT count(*) FROM turn WHERE block IS NULL";
