@@ -56,22 +56,26 @@ impl Engine {
         let summarised_by = memory_model::choose(settings, variable).map_err(anyhow::Error::msg)?;
         let summariser = memory_model::open(summarised_by)?;
         // Before any server is asked for its models: who finds the file in use should not wait for that.
-        let Opened { store, file, place: data } = database::open(settings, &clock).await?;
+        let Opened { store, file, place: data, outage } = database::open(settings, &clock).await?;
         let (Answerer { model, upstream }, choice) = answerer(settings, choice).await?;
         let embedder = embedder::open(vectors_by).await?;
-        let waiting = Arc::new(Waiting::new(store, Arc::clone(&clock), settings.waiting()));
+        let (ids, meters) = (Arc::new(RandomIds), Arc::new(Meters::default()));
+        let waiting = Waiting::new(store, Arc::clone(&clock), settings.waiting()).counted_by(Arc::clone(&meters));
+        let waiting = Arc::new(match outage {
+            Some(outage) => waiting.through(outage),
+            None => waiting,
+        });
         tidy_up(&*waiting).await?;
         let watch = Arc::new(ClockWatch::starting(clock.reading()));
         let store: Arc<dyn Store> = Arc::clone(&waiting) as _;
         let ending = EndHooks { hook: None, courier: Some(Arc::new(HttpCourier::default())) };
-        let (ids, meters) = (Arc::new(RandomIds), Arc::new(Meters::default()));
         let parts =
             Parts { store, model, upstream, clock, ids, embedder, summariser, weights, templates, meters, ending };
         let mut memory_settings = settings.memory();
         memory_settings.knowledge.parser.get_or_insert_with(own_program);
         let memory = Memory::new(parts, memory_settings);
         let queue = Arc::clone(&waiting);
-        let app = App::new(memory.clone(), Arc::clone(&watch), move || queue.waiting(), settings);
+        let app = App::new(memory.clone(), Arc::clone(&watch), move || queue.state(), settings);
         Ok(Self { memory, app, file, waiting, clock: watch, data, choice })
     }
 }

@@ -39,6 +39,10 @@ pub struct Settings {
     pub listen: SocketAddr,
     pub data: PathBuf,
     pub database_url: String,
+    pub database_timeout: Period,
+    pub spool_file: PathBuf,
+    pub spool_turns_max: usize,
+    pub spool_bytes_max: usize,
     pub log: String,
     pub log_format: LogFormat,
 
@@ -212,6 +216,10 @@ impl Default for Settings {
             listen: SocketAddr::from(([127, 0, 0, 1], 7077)),
             data: PathBuf::new(),
             database_url: String::new(),
+            database_timeout: Period::seconds(2),
+            spool_file: PathBuf::new(),
+            spool_turns_max: 100_000,
+            spool_bytes_max: 256 * 1024 * 1024,
             log: "info".into(),
             log_format: LogFormat::Text,
             upstream: "auto".into(),
@@ -322,6 +330,14 @@ impl Settings {
     /// The database that several instances share, if one is set.
     pub fn database_url(&self) -> Option<&str> {
         Some(self.database_url.as_str()).filter(|url| !url.is_empty())
+    }
+
+    /// Where turns wait while that database is away: the setting, else beside where the data file would be.
+    pub fn spool_file(&self, home: impl Fn(&str) -> Option<String>) -> PathBuf {
+        match self.spool_file.as_os_str().is_empty() {
+            true => self.data_file(home).with_extension("spool.db"),
+            false => self.spool_file.clone(),
+        }
     }
 
     /// The key clients must show, if one is set.
@@ -490,9 +506,12 @@ impl Settings {
         Window { at, keep: self.topic_keep, stretch: at.saturating_sub(self.topic_keep).max(1) }
     }
 
-    /// How much may wait for the disk.
+    /// How much may wait: in memory for the disk, in the spool for a database.
     pub fn waiting(&self) -> WaitingBounds {
-        WaitingBounds { turns_max: self.waiting_turns_max, bytes_max: self.waiting_bytes_max }
+        match self.database_url() {
+            None => WaitingBounds { turns_max: self.waiting_turns_max, bytes_max: self.waiting_bytes_max },
+            Some(_) => WaitingBounds { turns_max: self.spool_turns_max, bytes_max: self.spool_bytes_max },
+        }
     }
 
     /// What is wrong with the settings as a whole, with what to do about it.

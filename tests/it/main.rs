@@ -35,6 +35,8 @@ mod openai;
 mod openai_settings;
 mod openapi;
 mod openwebui;
+#[cfg(target_os = "linux")]
+mod outages;
 mod process;
 mod properties;
 mod recall;

@@ -59,8 +59,16 @@ pub(super) fn version(db: &Connection, schema: &str) -> Result<i64, StoreError> 
     db.query_row(&sql, [], |row| row.get(0)).map_err(|error| meaning(&error))
 }
 
-/// Makes the schema, or brings it up to date. Answers the version it had.
-pub(super) fn migrate(db: &Connection, schema: &str) -> Result<i64, StoreError> {
+/// Makes the schema, or brings it up to date, if it is not. Answers the version it had. Looking needs no rights but those to
+/// look; only what is missing does.
+pub(super) fn bring_up_to_date(db: &Connection, schema: &str) -> Result<i64, StoreError> {
+    match version(db, schema)? {
+        SCHEMA_VERSION => Ok(SCHEMA_VERSION),
+        _ => migrate(db, schema),
+    }
+}
+
+fn migrate(db: &Connection, schema: &str) -> Result<i64, StoreError> {
     db.batch("BEGIN").map_err(|error| meaning(&error))?;
     let done = migrate_locked(db, schema).and_then(|before| {
         db.batch("COMMIT").map_err(|error| meaning(&error))?;

@@ -129,7 +129,8 @@ pub(super) fn close(
         turn.messages.truncate(1);
     }
     turn.status = closed.status;
-    turn.messages.extend(closed.messages);
+    let heard = heard_before(&turn.messages, &closed.messages);
+    turn.messages.extend(closed.messages.into_iter().skip(heard));
     turn.metadata.extend(closed.metadata);
     if overtaken {
         revision::put_aside(db, key, closed.attempt, &turn, now)?;
@@ -147,6 +148,17 @@ pub(super) fn close(
     execute(db, USED, params![session_key, now])?;
     after_turn(db, session_key, turn.number, follow)?;
     Ok(Kept::OnDisk)
+}
+
+/// How many of the messages that are to follow are there already: what was written once, and not known to be, comes again.
+fn heard_before(there: &[Message], following: &[Message]) -> usize {
+    let same = |one: &Message, other: &Message| {
+        (one.role, &one.text, &one.raw) == (other.role, &other.text, &other.raw)
+            && one.created_at.as_microsecond() == other.created_at.as_microsecond()
+    };
+    let longest = following.len().min(there.len().saturating_sub(1));
+    let ends_with = |n: &usize| there[there.len() - n..].iter().zip(following).all(|(one, other)| same(one, other));
+    (1..=longest).rev().find(ends_with).unwrap_or(0)
 }
 
 /// Writes an ending in its place; a try that came to nothing gives way to an earlier whole answer.
