@@ -80,7 +80,7 @@ struct Common {
     database: Option<String>,
     /// A Redis where several instances keep visitors' sessions: redis://host:port/database.
     #[arg(long, global = true, value_name = "URL")]
-    live: Option<String>,
+    live_url: Option<String>,
     /// A running server to talk to [default: the one that has the data file, if any].
     #[arg(long, global = true, env = "RECALLD_SERVER", value_name = "URL")]
     server: Option<String>,
@@ -186,7 +186,7 @@ impl Common {
         let flags: Table = [
             ("data", path(&self.data)),
             ("database_url", self.database.clone()),
-            ("live_url", self.live.clone()),
+            ("live_url", self.live_url.clone()),
             ("upstream", self.upstream.clone()),
             ("upstream_key_env", self.upstream_key_env.clone()),
             ("model", self.model.clone()),

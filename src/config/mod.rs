@@ -1,10 +1,11 @@
 //! Settings: one typed page, loaded once, handed down in pieces.
 //!
 //! Flags win over environment variables (`RECALLD_…`), those over the file, that over the defaults.
-//! Reading order: [`Settings`] (every setting there is), `value` (what some are made of), `load` (putting the
-//! layers together).
+//! Reading order: [`Settings`] (every setting there is), `value` (what some are made of), `shared` (what several
+//! instances share), `load` (putting the layers together).
 
 mod load;
+mod shared;
 mod value;
 
 pub use load::{ConfigError, Loaded, Origin, file_in_use, load};
@@ -24,8 +25,6 @@ use crate::memory::{AskingSettings, ClarificationSettings, InjectInto, Knowledge
 use crate::mode::Mode;
 use crate::period::{Period, Ttl};
 use crate::recall::{Profile, RecallSettings};
-#[cfg(feature = "postgres")]
-use crate::store::PostgresSettings;
 use crate::store::WaitingBounds;
 use crate::tenant::Limits;
 use crate::webhook::{HookSettings, HookUrl, SigningSecret};
@@ -333,30 +332,6 @@ impl Settings {
         let share = home("XDG_DATA_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
         let share = share.or_else(|| home("HOME").map(|home| PathBuf::from(home).join(".local/share")));
         share.unwrap_or_else(|| PathBuf::from(".")).join("recalld").join("recalld.db")
-    }
-
-    /// The database that several instances share, if one is set.
-    pub fn database_url(&self) -> Option<&str> {
-        Some(self.database_url.as_str()).filter(|url| !url.is_empty())
-    }
-
-    /// How that database is reached.
-    #[cfg(feature = "postgres")]
-    pub fn database(&self) -> Option<PostgresSettings> {
-        let mut database = PostgresSettings::new(self.database_url()?);
-        let certificate = Some(self.database_root_certificate.clone());
-        database.root_certificate = certificate.filter(|path| !path.as_os_str().is_empty());
-        database.connections_max = self.database_connections_max;
-        database.wait_timeout = self.database_wait_timeout.duration();
-        database.connect_timeout = self.database_connect_timeout.duration();
-        database.statement_timeout = self.database_statement_timeout.duration();
-        database.passages_held_max = self.database_passages_held_max;
-        Some(database)
-    }
-
-    /// The Redis where several instances keep visitors' sessions, if one is set.
-    pub fn live_url(&self) -> Option<&str> {
-        Some(self.live_url.as_str()).filter(|url| !url.is_empty())
     }
 
     /// The key clients must show, if one is set.

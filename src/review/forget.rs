@@ -23,10 +23,7 @@ impl Memory {
         let erased = self.parts.store.erasures().erase(what.clone()).await;
         // Also when it broke off: part of it may be gone.
         self.let_go_of(&what);
-        let erased = erased.inspect_err(|failure| {
-            self.parts.meters.store_failures.one();
-            warn!(operation = "forget", kind, error = %failure, "A {kind} cannot be erased yet: {failure}");
-        })?;
+        let erased = erased.inspect_err(|failure| self.report_failed(&what, failure))?;
         if let Some(Receipt { ledger_id, counts, .. }) = &erased {
             let (turns, total) = (counts.turns, counts.total());
             info!(
@@ -35,6 +32,21 @@ impl Memory {
             );
         }
         Ok(erased)
+    }
+
+    fn report_failed(&self, what: &Erasure, failure: &StoreError) {
+        match what {
+            Erasure::Session(scope, id) => self.report(scope, Some(*id), "delete_session", failure),
+            Erasure::User(scope) | Erasure::Turn(scope, _) | Erasure::Fact(scope, _) => {
+                self.report(scope, None, "forget", failure);
+            }
+            Erasure::Tenant(_) | Erasure::Document(..) => {
+                let kind = what.kind().as_str();
+                self.parts.meters.store_failures.one();
+                warn!(tenant.id = %what.tenant(), operation = "forget", kind, error = %failure,
+                      "A {kind} cannot be erased yet: {failure}");
+            }
+        }
     }
 
     /// Nothing of it stays in memory: what is asked next is loaded anew.
@@ -46,10 +58,8 @@ impl Memory {
                 self.let_go_of_user(scope);
                 self.clarifications.drop_all(|owner, _| owner == scope);
             }
-            Erasure::Session(scope, session) => {
-                self.let_go_of_user(scope);
-                self.clarifications.drop_all(|owner, of| owner == scope && of == *session);
-            }
+            // An open question knows nothing of conversations that are kept, nor they of it (B-P9); it is gone in minutes.
+            Erasure::Session(scope, _) => self.let_go_of_user(scope),
             Erasure::Turn(scope, _) | Erasure::Fact(scope, _) => {
                 self.let_go_of_user(scope);
                 // A question may repeat what was said just before it.

@@ -350,9 +350,8 @@ async fn e_a_hundred_turns() {
 #[tokio::test]
 async fn what_is_to_be_forgotten_is_no_longer_known() {
     check("I live in Lisbon.\nPlease forget that I live in Lisbon.", "").await;
-    // Where the verb comes last, the table reads it as over: it is known no longer, and stays as history.
-    check("Ik woon in Gent.\nVergeet dat ik in Gent woon.", "was: location: Gent (retracted)").await;
-    check("Ich wohne in Graz.\nVergiss bitte, dass ich in Graz wohne.", "was: location: Graz (retracted)").await;
+    check("Ik woon in Gent.\nVergeet dat ik in Gent woon.", "").await;
+    check("Ich wohne in Graz.\nVergiss bitte, dass ich in Graz wohne.", "").await;
     check("J'habite à Lyon.\nOublie que j'habite à Lyon.", "").await;
     check("Vivo en Madrid.\nOlvida que vivo en Madrid.", "").await;
     check("I live in Lisbon.\nPlease forget that I live in Lisbon.\nI live in Lisbon.", "location: Lisbon").await;

@@ -295,6 +295,7 @@ async fn stats_count() {
             "webhooks_failing",
             "webhooks_dead",
             "webhooks_last_error",
+            "live_sessions_lost",
             "facts",
             "facts_quarantined",
             "facts_refused",
