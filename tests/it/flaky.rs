@@ -11,12 +11,12 @@ use recalld::session::{
     AddedMessage, ClosedTurn, Held, OpenTurn, ReviseTurn, Revision, Session, SessionPatch, SessionSeed, Turn, TurnDraft,
 };
 use recalld::store::{
-    ChangeMark, Changes, DerivedRow, DueTurn, Episodes, HistoryMatch, Jobs, RecallCursor, RecallPage, Revised, Todo,
-    Trail,
+    BookState, Erasure, Erasures, Expired, Expiry, Facts, Kept, Knowledge, Ledger, Opened, Outbox, Page, PageRequest,
+    Reapplied, Receipt, Recent, Sqlite, Stats, Store, StoreError, StoreFuture, Takeout, TenantKept, Tenants, Topics,
 };
 use recalld::store::{
-    Erasures, Expired, Expiry, Facts, Kept, Knowledge, Ledger, Opened, Outbox, Page, PageRequest, Recent, Sqlite,
-    Stats, Store, StoreError, StoreFuture, Takeout, Tenants, Topics,
+    ChangeMark, Changes, DerivedRow, DueTurn, Episodes, HistoryMatch, Jobs, RecallCursor, RecallPage, Revised, Todo,
+    Trail,
 };
 
 /// SQLite, or whatever error it was told to fail with.
@@ -221,7 +221,7 @@ impl Store for Flaky {
     }
 
     fn erasures(&self) -> &dyn Erasures {
-        self.inner.erasures()
+        self
     }
 
     fn ledger(&self) -> &dyn Ledger {
@@ -254,5 +254,23 @@ impl Store for Flaky {
 
     fn close(&self) -> StoreFuture<'_, ()> {
         self.inner.close()
+    }
+}
+
+impl Erasures for Flaky {
+    fn erase(&self, what: Erasure) -> StoreFuture<'_, Option<Receipt>> {
+        self.or_fail(|| self.inner.erasures().erase(what))
+    }
+
+    fn reapply(&self) -> StoreFuture<'_, Reapplied> {
+        self.or_fail(|| self.inner.erasures().reapply())
+    }
+
+    fn kept(&self) -> StoreFuture<'_, Vec<TenantKept>> {
+        self.or_fail(|| self.inner.erasures().kept())
+    }
+
+    fn book(&self) -> StoreFuture<'_, BookState> {
+        self.or_fail(|| self.inner.erasures().book())
     }
 }
