@@ -357,3 +357,21 @@ async fn what_is_to_be_forgotten_is_no_longer_known() {
     check("I live in Lisbon.\nPlease forget that I live in Lisbon.\nI live in Lisbon.", "location: Lisbon").await;
     check("I live in Lisbon.\nPlease forget that I live in Rome.", "location: Lisbon").await;
 }
+
+/// "It is no longer true that …" ends a fact and erases nothing: its history says what held, and until when.
+#[tokio::test]
+async fn what_is_no_longer_true_is_history() {
+    for (said, over, value) in [
+        ("I live in Lisbon.", "It is no longer true that I live in Lisbon.", "Lisbon"),
+        ("Ich wohne in Graz.", "Es stimmt nicht mehr, dass ich in Graz wohne.", "Graz"),
+        ("Vivo en Madrid.", "Ya no es verdad que vivo en Madrid.", "Madrid"),
+    ] {
+        let house = House::open();
+        say(&house, "ann", SESSION, said).await;
+        say(&house, "ann", SESSION, over).await;
+        learn(&house).await;
+        assert_eq!(known(&house, "ann").await, Vec::<String>::new(), "{over}");
+        let retracted = listed(&house, "ann", "retracted").await;
+        assert!(retracted.len() == 1 && retracted[0]["value"] == value, "{over}: {retracted:?}");
+    }
+}

@@ -23,6 +23,9 @@ pub(super) struct Frame {
     pub(super) hedges: bool,
     pub(super) corrects: bool,
     pub(super) notes: bool,
+    /// It is over, by what leads it in.
+    pub(super) ends: bool,
+    /// And it is asked to be forgotten.
     pub(super) forgets: bool,
     pub(super) now: bool,
 }
@@ -107,14 +110,15 @@ fn led(view: &View<'_>, start: usize, at: usize) -> Option<Frame> {
             next += 1;
             continue;
         }
-        let leads: [(&Phrases, Mark); 7] = [
+        let leads: [(&Phrases, Mark); 8] = [
             (&table.lead, None),
             (&table.now, Some(|frame| frame.now = true)),
             (&table.greet, Some(|frame| frame.greets = true)),
             (&table.hedge, Some(|frame| frame.hedges = true)),
             (&table.correct, Some(|frame| frame.corrects = true)),
             (&table.note, Some(|frame| frame.notes = true)),
-            (&table.forget, Some(|frame| frame.forgets = true)),
+            (&table.over, Some(|frame| frame.ends = true)),
+            (&table.forget, Some(|frame| (frame.ends, frame.forgets) = (true, true))),
         ];
         let longest = leads
             .into_iter()

@@ -211,7 +211,7 @@ fn judged(view: &View<'_>, (rule, found): (&'static Rule, Found), is_question: b
     let mut frame = frame(view, found.at.start);
     let in_play = || view.table.fiction.are_in(&view.words) || view.table.played.are_in(&view.words);
     if let Ok(how) = frame {
-        let asked = is_question && !rule.manner.asked && !how.notes && !how.forgets && asks(view, found.at.end);
+        let asked = is_question && !rule.manner.asked && !how.notes && !how.ends && asks(view, found.at.end);
         frame = match () {
             () if asked => Err(Refusal::Question),
             () if in_play() => Err(Refusal::Hypothetical),

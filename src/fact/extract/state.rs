@@ -73,7 +73,7 @@ impl Said<'_, '_> {
             settled && view.table.now.are_in(near) && !view.table.not_now.are_in(near)
         };
         match self.rule.act {
-            Act::State if self.frame.forgets => Act::End,
+            Act::State if self.frame.ends => Act::End,
             Act::State if self.frame.corrects || changed() => Act::Correct,
             act => act,
         }

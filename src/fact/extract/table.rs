@@ -105,6 +105,8 @@ pub(super) struct Table {
     #[serde(deserialize_with = "phrases")]
     pub(super) forget: Phrases,
     #[serde(deserialize_with = "phrases")]
+    pub(super) over: Phrases,
+    #[serde(deserialize_with = "phrases")]
     pub(super) now: Phrases,
     #[serde(deserialize_with = "phrases")]
     pub(super) not_now: Phrases,

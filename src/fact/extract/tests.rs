@@ -70,6 +70,7 @@ fn how_it_is_said() {
          forget what I said about neovim, I switched to helix => !editor = helix
          I no longer live in Berlin => -location = Berlin
          forget that I like jazz => -like/jazz = jazz
+         it is no longer true that I like jazz => -like/jazz = jazz
          I've been vegan since 2019 => diet = vegan since 2019-01-01
          I'm on vacation until Friday => availability = on vacation until 2026-06-13
          I'm in Vienna until next week => current_location = Vienna until 2026-06-22",
