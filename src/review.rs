@@ -2,6 +2,7 @@
 //! `clarifications`, documents in `knowledge`, tenants and keys in `tenants`, the end of a conversation in `end`; what they take away in `export` and
 //! bring along in `import`; what they have forgotten in `forget`.
 
+mod backup;
 mod clarifications;
 mod end;
 mod export;

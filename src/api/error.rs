@@ -333,7 +333,9 @@ impl From<StoreError> for ApiError {
                 "Stored data is damaged",
                 format!("{detail}; it is not shown. Read on behind it with ?after={number}"),
             ),
-            StoreError::DamagedRevision { .. } => server("damaged", "Stored data is damaged", detail),
+            StoreError::DamagedRevision { .. } | StoreError::DamagedFile(_) => {
+                server("damaged", "Stored data is damaged", detail)
+            }
             StoreError::Closed => {
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", "Server is stopping", "ask again in a moment")
             }

@@ -155,6 +155,7 @@ fn doors() -> OpenApiRouter<App> {
         .routes(routes!(rest::topics::feedback))
         .routes(routes!(rest::takeout::export))
         .routes(routes!(rest::takeout::import))
+        .routes(routes!(rest::backup::make))
         .routes(routes!(rest::facts::list, rest::facts::add))
         .routes(routes!(rest::facts::undo))
         .routes(routes!(rest::facts::show, rest::facts::correct, rest::facts::retract))

@@ -14,7 +14,8 @@ use crate::tenant::Right;
 pub(super) const OPEN_ROUTES: [&str; 3] = ["/healthz", "/readyz", "/openapi.json"];
 
 /// Everything below these concerns the server as a whole.
-const ADMIN_BELOW: [&str; 4] = ["/api/v1/tenants", "/api/v1/keys", "/api/v1/jobs", "/api/v1/webhooks"];
+const ADMIN_BELOW: [&str; 5] =
+    ["/api/v1/tenants", "/api/v1/keys", "/api/v1/jobs", "/api/v1/webhooks", "/api/v1/backup"];
 
 /// Routes whose right is not that of their method.
 const OTHER: [(&str, &str, Right); 9] = [

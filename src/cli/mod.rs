@@ -23,6 +23,7 @@ mod upstream;
 
 // Commands.
 mod ask;
+mod backup;
 mod bench;
 mod chat;
 mod clarifications;
@@ -37,12 +38,15 @@ mod import;
 mod keys;
 mod knowledge;
 mod migrate;
+mod migrate_to;
 mod parse;
 mod recall;
+mod restore;
 mod serve;
 mod sessions;
 mod tenants;
 mod topics;
+mod verify;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -156,6 +160,14 @@ enum Command {
     Import(import::ImportArgs),
     /// Erase a conversation, a message, a document, a fact, a user or a tenant, for good.
     Forget(forget::ForgetArgs),
+    /// Copy the data file, while it is in use.
+    Backup(backup::BackupArgs),
+    /// Put a backup in the place of the data file.
+    Restore(restore::RestoreArgs),
+    /// Look through everything that is kept, or through a backup: is it what was written?
+    Verify(verify::VerifyArgs),
+    /// Move a data file to a PostgreSQL database.
+    MigrateTo(migrate_to::MigrateToArgs),
     /// Bring the database that `database_url` names up to date. `serve` does so by itself, where it may.
     Migrate,
     /// Say what is well, what is not, and what to do about it.
@@ -244,6 +256,10 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Export(args)) => export::export(common, args),
         Some(Command::Import(args)) => import::import(common, args),
         Some(Command::Forget(args)) => forget::forget(common, args),
+        Some(Command::Backup(args)) => backup::backup(common, args),
+        Some(Command::Restore(args)) => restore::restore(common, args),
+        Some(Command::Verify(args)) => verify::verify(common, args),
+        Some(Command::MigrateTo(args)) => migrate_to::migrate_to(common, args),
         Some(Command::Migrate) => migrate::migrate(common),
         Some(Command::Doctor(args)) => doctor::doctor(common, args),
         Some(Command::Config(command)) => config::config(common, command),

@@ -15,6 +15,25 @@ pub enum Act {
     End,
 }
 
+impl Act {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::State, Self::Correct, Self::End];
+
+    /// The word used on the wire and in the database.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::State => "state",
+            Self::Correct => "correct",
+            Self::End => "end",
+        }
+    }
+
+    /// Reads the word written by [`Act::as_str`].
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|act| act.as_str() == word)
+    }
+}
+
 /// A fact that a message may have stated.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Proposal {

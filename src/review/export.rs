@@ -1,4 +1,5 @@
-//! A memory as a file: topics, conversations with their episodes and turns, episodes that outlived theirs, user by user.
+//! A memory as a file: topics, what is known, conversations with their episodes and turns, episodes that outlived theirs, user by
+//! user; then what all users of the tenant share.
 //!
 //! Read in pages and handed over in pieces, so that it takes the same memory whatever its size. What changes meanwhile is
 //! in it as it was when its page was read.
@@ -9,15 +10,19 @@ use tokio::sync::mpsc::Sender;
 use xxhash_rust::xxh3::Xxh3;
 
 use super::ReviewError;
-use crate::id::SessionId;
+use crate::id::{DocumentId, SessionId};
 use crate::memory::Memory;
-use crate::scope::{Scope, User, Whose};
-use crate::store::{EpisodesAfter, SessionsAfter, StoreError, TopicsAfter, TurnsAfter};
-use crate::takeout::{Cursor, Damage, Header, Line, Position, SessionRecord, Summary, seal};
+use crate::scope::{Scope, TenantScope, User, Whose};
+use crate::store::{
+    EpisodesAfter, FactsFrom, PageRequest, SessionsAfter, StoreError, TopicsAfter, TurnRecords, TurnsAfter,
+};
+use crate::takeout::{Cursor, Damage, Header, Line, PART_BYTES, PartRecord, Position, SessionRecord, Summary, seal};
 
 /// Records of a page, and bytes of turns in one.
 const PAGE: usize = 200;
 const PAGE_BYTES: usize = 1 << 20;
+/// Names under which something is known, in a page.
+const NAMES_PAGE: usize = 20;
 /// Bytes that are handed over at once.
 const PIECE_BYTES: usize = 64 << 10;
 
@@ -64,19 +69,32 @@ impl Export<'_> {
         match &self.what.whose {
             Whose::One(scope) => self.user(scope, from.map(|cursor| cursor.position)).await?,
             Whose::Everyone(tenant) => {
-                let mut last: Option<User> = None;
-                if let Some(Cursor { user, position }) = from {
-                    let scope = self.what.whose.of(Some(&user)).map_err(|_| ReviewError::CursorGone)?;
-                    self.user(&scope, Some(position)).await?;
-                    last = Some(scope.user().clone());
-                }
-                while let Some(scope) = self.memory.parts.store.takeout().next_user(tenant, last.as_ref()).await? {
-                    self.user(&scope, None).await?;
-                    last = Some(scope.user().clone());
+                let shared = TenantScope::new(tenant.clone());
+                match from {
+                    Some(Cursor { position: Position::Document(after), .. }) => self.documents(&shared, after).await?,
+                    from => {
+                        self.everyone(&shared, from).await?;
+                        self.documents(&shared, None).await?;
+                    }
                 }
             }
         }
         self.out.end().await
+    }
+
+    async fn everyone(&mut self, tenant: &TenantScope, from: Option<Cursor>) -> Result<(), ReviewError> {
+        let mut last: Option<User> = None;
+        if let Some(Cursor { user, position }) = from {
+            let scope = self.what.whose.of(Some(&user)).map_err(|_| ReviewError::CursorGone)?;
+            self.user(&scope, Some(position)).await?;
+            last = Some(scope.user().clone());
+        }
+        let takeout = self.memory.parts.store.takeout();
+        while let Some(scope) = takeout.next_user(tenant.tenant(), last.as_ref()).await? {
+            self.user(&scope, None).await?;
+            last = Some(scope.user().clone());
+        }
+        Ok(())
     }
 
     fn header(&self) -> Header {
@@ -92,6 +110,9 @@ impl Export<'_> {
     async fn user(&mut self, scope: &Scope, from: Option<Position>) -> Result<(), ReviewError> {
         if matches!(from, None | Some(Position::Topic(_))) {
             self.topics(scope, from).await?;
+        }
+        if matches!(from, None | Some(Position::Topic(_) | Position::Facts)) && self.what.session.is_none() {
+            self.facts(scope).await?;
         }
         if !matches!(from, Some(Position::Gone(_))) {
             self.sessions(scope, from).await?;
@@ -123,6 +144,71 @@ impl Export<'_> {
                 return Ok(());
             }
         }
+    }
+
+    /// What is known comes before what was said: whoever reads the words again finds that they are understood.
+    async fn facts(&mut self, scope: &Scope) -> Result<(), ReviewError> {
+        let mut from = Some(FactsFrom::START);
+        while let Some(next) = from {
+            let limit = if matches!(next, FactsFrom::Names(_)) { NAMES_PAGE } else { PAGE };
+            let part = self.memory.parts.store.takeout().fact_records(scope, next, self.what.since, limit).await?;
+            for record in part.records {
+                let line = Line::Fact(Some(scope.user().to_string()), record);
+                self.out.line(&line, Some(&at(scope, Position::Facts))).await?;
+            }
+            from = part.next;
+        }
+        Ok(())
+    }
+
+    /// What all users of the tenant share, in the order in which it came.
+    async fn documents(&mut self, tenant: &TenantScope, after: Option<DocumentId>) -> Result<(), ReviewError> {
+        let outline = self.memory.parts.store.knowledge().outline(tenant).await?.documents;
+        let begin = match after {
+            Some(id) => 1 + outline.iter().position(|(known, _)| *known == id).ok_or(ReviewError::CursorGone)?,
+            None => 0,
+        };
+        let mut last = after;
+        for (id, _) in &outline[begin..] {
+            self.document(tenant, *id, last).await?;
+            last = Some(*id);
+        }
+        Ok(())
+    }
+
+    /// A document in lines. One that broke off is told again from its first, so only its last line goes on behind it.
+    async fn document(
+        &mut self,
+        tenant: &TenantScope,
+        id: DocumentId,
+        last: Option<DocumentId>,
+    ) -> Result<(), ReviewError> {
+        let knowledge = self.memory.parts.store.knowledge();
+        // What goes meanwhile is not in the file.
+        let Some((document, original)) = knowledge.original(tenant, id).await? else { return Ok(()) };
+        if self.what.since.is_some_and(|since| document.updated_at < since) {
+            return Ok(());
+        }
+        let again = Cursor { user: String::new(), position: Position::Document(last) };
+        self.out.line(&Line::Document(document), Some(&again)).await?;
+        let mut page = PageRequest::first(PAGE);
+        while let Some(found) = knowledge.passages(tenant, id, page).await? {
+            for passage in found.items {
+                self.out.line(&Line::Passage(id, passage), Some(&again)).await?;
+            }
+            match found.next {
+                Some(next) => page = PageRequest { after: Some(next), ..page },
+                None => break,
+            }
+        }
+        let behind = Cursor { user: String::new(), position: Position::Document(Some(id)) };
+        let parts = original.len().div_ceil(PART_BYTES).max(1);
+        for n in 0..parts {
+            let bytes = original[n * PART_BYTES..original.len().min((n + 1) * PART_BYTES)].to_vec();
+            let line = Line::Part(PartRecord { document: id, at: (n * PART_BYTES) as u64, bytes });
+            self.out.line(&line, Some(if n + 1 == parts { &behind } else { &again })).await?;
+        }
+        Ok(())
     }
 
     async fn sessions(&mut self, scope: &Scope, from: Option<Position>) -> Result<(), ReviewError> {
@@ -164,20 +250,31 @@ impl Export<'_> {
 
     /// A conversation. When it goes on behind a turn, its first line is told again, because turns belong to the line before.
     async fn session(&mut self, scope: &Scope, record: SessionRecord, after: Option<u64>) -> Result<(), ReviewError> {
-        let id = record.id;
+        let (id, end) = (record.id, record.next_number);
         let line = Line::Session(Some(scope.user().to_string()), record);
         self.out.line(&line, Some(&at(scope, Position::Session(id)))).await?;
         if after.is_none() {
             let since = self.what.since;
             self.episodes(scope, EpisodesAfter { session: Some(id), after: None, since, limit: PAGE }).await?;
         }
-        self.turns(scope, id, after.unwrap_or(0)).await
+        self.turns(scope, id, after.unwrap_or(0), end).await
     }
 
-    async fn turns(&mut self, scope: &Scope, session: SessionId, after: u64) -> Result<(), ReviewError> {
+    async fn turns(&mut self, scope: &Scope, session: SessionId, after: u64, end: u64) -> Result<(), ReviewError> {
         let mut which = TurnsAfter { after, since: self.what.since, limit: PAGE, bytes: PAGE_BYTES };
         loop {
-            let page = self.memory.parts.store.takeout().turn_records(scope, session, which).await?;
+            let page = match self.memory.parts.store.takeout().turn_records(scope, session, which).await {
+                // A page of the file is damaged: what lies on others is told, one by one.
+                Err(StoreError::DamagedFile(_)) if which.limit > 1 => {
+                    which.limit = 1;
+                    continue;
+                }
+                Err(StoreError::DamagedFile(what)) if which.after + 1 < end => {
+                    let number = which.after + 1;
+                    TurnRecords { turns: vec![Err((number, what))], next: Some(number) }
+                }
+                page => page?,
+            };
             for turn in page.turns {
                 let (number, line) = match turn {
                     Ok(record) => (record.number.unwrap_or_default(), Line::Turn(session, record)),

@@ -1,18 +1,24 @@
 //! Records of a file into a memory: a conversation at a time, each in one transaction, or in parts when it is long.
 
 use super::ReviewError;
+use crate::id::DocumentId;
+use crate::knowledge::{Document, Passage, clean_name};
 use crate::memory::Memory;
 use crate::message::Message;
-use crate::scope::{Scope, Whose};
+use crate::scope::{Scope, TenantScope, Whose};
 use crate::session::{TextError, check_text};
-use crate::store::{Arrival, StoreError, TakenIn};
-use crate::takeout::{EpisodeRecord, Line, SessionRecord, TopicRecord, TurnRecord};
+use crate::store::{Arrival, DocumentArrival, StoreError, TakenIn};
+use crate::takeout::{
+    DocumentRecord, EpisodeRecord, FactRecord, Line, PartRecord, SessionRecord, TopicRecord, TurnRecord,
+};
 
 /// Turns, and bytes of text, that are taken in at once.
 const TURNS_AT_ONCE: usize = 500;
 const BYTES_AT_ONCE: usize = 4 << 20;
 /// Topics or episodes that are taken in at once.
 const RECORDS_AT_ONCE: usize = 500;
+/// Names under which something is known that are taken in at once.
+const NAMES_AT_ONCE: usize = 50;
 /// Refused lines that are told one by one; all are counted.
 const REFUSED_TOLD_MAX: usize = 1_000;
 
@@ -27,6 +33,10 @@ pub struct ImportReport {
     pub taken: TakenIn,
     /// Topics that are new.
     pub topics: u64,
+    /// Names under which something about a user is new.
+    pub facts: u64,
+    /// Documents that are new.
+    pub documents: u64,
     /// Lines that were refused, by number and with the reason; the first thousand.
     pub refused: Vec<(u64, String)>,
     /// How many there were.
@@ -62,7 +72,10 @@ pub struct Importer {
     /// The conversation that turns belong to.
     open: Option<Open>,
     topics: Vec<TopicRecord>,
+    facts: Vec<(u64, FactRecord)>,
     gone: Vec<EpisodeRecord>,
+    /// The document that passages and parts of files belong to.
+    document: Option<Gathered>,
     /// Whose the topics and episodes are.
     theirs: Option<Scope>,
     /// Whether the first conversation was counted before.
@@ -80,12 +93,33 @@ struct Open {
     closed: bool,
 }
 
+/// A document of which more may come.
+struct Gathered {
+    /// The line it began with.
+    number: u64,
+    record: DocumentRecord,
+    /// It is passed over, with all that belongs to it.
+    refused: bool,
+}
+
 impl Memory {
     /// Begins an import. With `dry` nothing is written, and what would be is counted. `again` says that the first conversation
     /// was counted by an import before.
     pub fn import(&self, whose: Whose, dry: bool, again: bool) -> Importer {
         let (memory, report) = (self.clone(), ImportReport::default());
-        Importer { memory, whose, dry, report, open: None, topics: Vec::new(), gone: Vec::new(), theirs: None, again }
+        Importer {
+            memory,
+            whose,
+            dry,
+            report,
+            open: None,
+            topics: Vec::new(),
+            facts: Vec::new(),
+            gone: Vec::new(),
+            document: None,
+            theirs: None,
+            again,
+        }
     }
 }
 
@@ -107,6 +141,16 @@ impl Importer {
                 }
                 false => Ok(()),
             },
+            Line::Fact(user, record) => match self.turn_to(number, user).await? {
+                true => {
+                    self.facts.push((number, record));
+                    if self.facts.len() >= NAMES_AT_ONCE { self.settle().await } else { Ok(()) }
+                }
+                false => Ok(()),
+            },
+            Line::Document(document) => self.document(number, document).await,
+            Line::Passage(id, passage) => self.passage(number, id, passage),
+            Line::Part(part) => self.part(number, part),
             Line::Episode(user, record) => match self.turn_to(number, user).await? {
                 true => {
                     self.gone.push(record);
@@ -126,6 +170,7 @@ impl Importer {
     pub async fn finish(mut self) -> Result<ImportReport, ReviewError> {
         self.close().await?;
         self.settle().await?;
+        self.shelve().await?;
         Ok(self.report)
     }
 
@@ -290,14 +335,128 @@ impl Importer {
     async fn settle(&mut self) -> Result<(), ReviewError> {
         let Some(scope) = self.theirs.clone() else { return Ok(()) };
         let (topics, gone) = (std::mem::take(&mut self.topics), std::mem::take(&mut self.gone));
-        let takeout = self.memory.parts.store.takeout();
         if !topics.is_empty() {
-            let taken = takeout.take_in_topics(&scope, topics, self.dry).await;
+            let taken = self.memory.parts.store.takeout().take_in_topics(&scope, topics, self.dry).await;
             self.report.topics += self.memory.told(&scope, None, "import", taken)?;
         }
+        let facts = std::mem::take(&mut self.facts);
+        if !facts.is_empty() {
+            self.settle_facts(&scope, facts).await?;
+        }
         if !gone.is_empty() {
-            let taken = takeout.take_in_gone(&scope, gone, self.dry).await;
+            let taken = self.memory.parts.store.takeout().take_in_gone(&scope, gone, self.dry).await;
             self.report.taken.episodes += self.memory.told(&scope, None, "import", taken)?;
+        }
+        Ok(())
+    }
+}
+
+/// What is known of users, and what a tenant knows.
+impl Importer {
+    async fn settle_facts(&mut self, scope: &Scope, facts: Vec<(u64, FactRecord)>) -> Result<(), ReviewError> {
+        let memory = self.memory.clone();
+        let takeout = memory.parts.store.takeout();
+        let all = facts.iter().map(|(_, record)| record.clone()).collect();
+        match takeout.take_in_facts(scope, all, self.dry).await {
+            // Something in it is refused: whatever is not is taken in all the same.
+            Err(StoreError::Refused(_)) => {
+                for (number, record) in facts {
+                    match takeout.take_in_facts(scope, vec![record], self.dry).await {
+                        Ok(taken) => self.report.facts += taken,
+                        Err(StoreError::Refused(reason)) => self.report.refuse(number, reason),
+                        Err(error) => return self.memory.told(scope, None, "import", Err(error)),
+                    }
+                }
+            }
+            taken => self.report.facts += self.memory.told(scope, None, "import", taken)?,
+        }
+        Ok(())
+    }
+
+    async fn document(&mut self, number: u64, document: Document) -> Result<(), ReviewError> {
+        self.close().await?;
+        self.settle().await?;
+        self.shelve().await?;
+        let wrong = self.wrong_with(&document);
+        let record = DocumentRecord { document, original: Vec::new(), passages: Vec::new() };
+        self.document = Some(Gathered { number, record, refused: wrong.is_some() });
+        wrong.map_or(Ok(()), |reason| self.refused(number, &reason))
+    }
+
+    fn wrong_with(&self, document: &Document) -> Option<String> {
+        let most = self.memory.settings.knowledge.bytes_max as u64;
+        match () {
+            () if !matches!(self.whose, Whose::Everyone(_)) => {
+                Some("documents are a tenant's: import them for everyone".to_owned())
+            }
+            () if clean_name(&document.name).is_none() => Some("its name cannot be that of a document".to_owned()),
+            () if document.bytes > most => Some(format!("its file has more than {most} bytes (`document_bytes_max`)")),
+            () => None,
+        }
+    }
+
+    /// The document that something belongs to.
+    fn gathered(&mut self, id: DocumentId) -> Option<&mut Gathered> {
+        self.document.as_mut().filter(|gathered| gathered.record.document.id == id)
+    }
+
+    fn passage(&mut self, number: u64, id: DocumentId, passage: Passage) -> Result<(), ReviewError> {
+        let Some(Gathered { record, refused, .. }) = self.gathered(id) else { return self.without_document(number) };
+        let next = record.passages.len() as u64 + 1;
+        match () {
+            () if *refused => Ok(()),
+            () if next > record.document.passages || u64::from(passage.number) != next => {
+                self.refused(number, "it is not the next passage of its document")
+            }
+            () => {
+                record.passages.push(passage);
+                Ok(())
+            }
+        }
+    }
+
+    fn part(&mut self, number: u64, part: PartRecord) -> Result<(), ReviewError> {
+        let Some(Gathered { record, refused, .. }) = self.gathered(part.document) else {
+            return self.without_document(number);
+        };
+        let have = record.original.len() as u64;
+        match () {
+            () if *refused => Ok(()),
+            () if part.at != have || have + part.bytes.len() as u64 > record.document.bytes => {
+                self.refused(number, "it is not the next part of its file")
+            }
+            () => {
+                record.original.extend(part.bytes);
+                Ok(())
+            }
+        }
+    }
+
+    fn without_document(&mut self, number: u64) -> Result<(), ReviewError> {
+        self.refused(number, "its document does not stand before it")
+    }
+
+    /// Takes in the document that was gathered, if all of it has come.
+    async fn shelve(&mut self) -> Result<(), ReviewError> {
+        let (Some(gathered), Whose::Everyone(tenant)) = (self.document.take(), &self.whose) else { return Ok(()) };
+        let Gathered { number, record, refused: false } = gathered else { return Ok(()) };
+        let (parts, tenant) = (&self.memory.parts, TenantScope::new(tenant.clone()));
+        let whole = (record.original.len() as u64, record.passages.len() as u64);
+        if whole != (record.document.bytes, record.document.passages) {
+            return self.refused(number, "its file or its passages are not all there");
+        }
+        if !self.dry {
+            self.memory.tenants.admit_bytes(tenant.tenant(), whole.0).await?;
+        }
+        let most = self.memory.settings.knowledge.bounds;
+        let arrival = DocumentArrival { record, else_id: parts.ids.document(), most };
+        match parts.store.takeout().take_in_document(&tenant, arrival, self.dry).await {
+            Ok(new) => self.report.documents += u64::from(new),
+            Err(StoreError::Refused(reason)) => return self.refused(number, &reason),
+            Err(error) => return Err(error.into()),
+        }
+        if !self.dry {
+            self.memory.recall.follow_knowledge(&tenant);
         }
         Ok(())
     }

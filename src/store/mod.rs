@@ -8,6 +8,7 @@
 //! written or not, never half.
 
 pub mod archive;
+pub mod backup;
 mod check;
 pub mod conformance;
 mod episode;
@@ -26,10 +27,12 @@ pub mod sqlite;
 mod takeout;
 mod tenants;
 mod topics;
+mod verify;
 mod waiting;
 mod whose;
 
 pub use archive::Archive;
+pub use backup::{Backup, BackupError, Manifest};
 pub use episode::{Consolidation, DueEpisode, EpisodeChanges, Episodes, Limits, Progress, ReadRange, Stretch, Wanted};
 pub use erasure::{BookState, Counts, Erasure, ErasureKind, Erasures, Reapplied, Receipt, TenantKept};
 pub use facts::{
@@ -45,20 +48,22 @@ pub use ledger::{DaySpent, Ledger, UNUSED_ANSWERS_MAX, UnusedAnswer, day_of};
 pub use outbox::{OUTBOX_DEAD_MAX, OUTBOX_WAITING_MAX, Outbox, Parcel, ParcelClaim, ParcelCounts, PostedParcel};
 pub use page::{Page, PageRequest};
 #[cfg(feature = "postgres")]
-pub use postgres::{Postgres, PostgresSettings, SchemaState};
+pub use postgres::{MovedIn, Postgres, PostgresSettings, SchemaState};
 pub use recall::{
     ChangeMark, Changes, DerivedRow, DueTurn, RecallCursor, RecallEntry, RecallKept, RecallPage, Stamp,
     TRACE_BYTES_MAX, Todo,
 };
-pub use sqlite::{Inspection, Sqlite};
+pub use sqlite::{Inspection, Restored, Sqlite};
 pub use takeout::{
-    Arrival, EpisodesAfter, SessionsAfter, TakenIn, Takeout, TopicsAfter, TurnOrDamage, TurnRecords, TurnsAfter,
+    Arrival, DocumentArrival, EpisodesAfter, FactsFrom, FactsRecords, SessionsAfter, TakenIn, Takeout, TopicsAfter,
+    TurnOrDamage, TurnRecords, TurnsAfter,
 };
 pub use tenants::{KEYS_MAX, Register, TENANTS_MAX, Tenants};
 pub use topics::{
     DerivedTopic, KeptTopic, Moment, PlacedTurn, SketchedTopic, TOPICS_PLACED_MAX, TopicMerge, TopicOutline,
     TopicPatch, TopicTold, Topics, Untold, UntoldTurn, WhichTopics,
 };
+pub use verify::Findings;
 pub use waiting::{Waiting, WaitingBounds};
 
 use std::path::PathBuf;
@@ -234,6 +239,12 @@ pub trait Store: Send + Sync + 'static {
     /// Whether the store answers.
     fn ping(&self) -> StoreFuture<'_, ()>;
 
+    /// A copy of everything that is kept, as it is at one moment, while others go on. A store that has tools of its own for
+    /// that says so.
+    fn backup(&self) -> StoreFuture<'_, Backup> {
+        Box::pin(std::future::ready(Err(StoreError::Refused("this store cannot be copied while it is in use".into()))))
+    }
+
     /// Writes what is still in memory and lets go of the files.
     fn close(&self) -> StoreFuture<'_, ()>;
 }
@@ -377,6 +388,9 @@ pub enum StoreError {
         /// Which try.
         attempt: u32,
     },
+    /// A page of the data file is not what was written.
+    #[error("the data file is damaged: {0}")]
+    DamagedFile(String),
     /// The file is something else.
     #[error("`{path}` is not a recalld database: {reason}")]
     NotOurs {
@@ -439,5 +453,10 @@ impl StoreError {
     /// Whether the same write may succeed later, unchanged.
     pub fn may_pass(&self) -> bool {
         matches!(self, Self::Full(_) | Self::Disk(_))
+    }
+
+    /// Whether it ends the transaction that it happens in.
+    fn ends_transaction(&self) -> bool {
+        self.may_pass() || matches!(self, Self::DamagedFile(_))
     }
 }

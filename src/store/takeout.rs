@@ -5,10 +5,10 @@
 
 use jiff::Timestamp;
 
-use super::StoreFuture;
-use crate::id::{EpisodeId, SessionId, TopicId};
-use crate::scope::{Scope, Tenant, User};
-use crate::takeout::{EpisodeRecord, SessionRecord, TopicRecord, TurnRecord};
+use super::{KnowledgeBounds, StoreFuture};
+use crate::id::{DocumentId, EpisodeId, SessionId, TopicId};
+use crate::scope::{Scope, Tenant, TenantScope, User};
+use crate::takeout::{DocumentRecord, EpisodeRecord, FactRecord, SessionRecord, TopicRecord, TurnRecord, UnsaidRecord};
 
 /// The part of a store that exports and imports. A cursor whose record is gone meanwhile is answered with `None`.
 pub trait Takeout: Send + Sync {
@@ -17,6 +17,15 @@ pub trait Takeout: Send + Sync {
 
     /// A user's topics, those that became part of others last.
     fn topic_records(&self, scope: &Scope, which: TopicsAfter) -> StoreFuture<'_, Option<Vec<TopicRecord>>>;
+
+    /// What is known of a user, a part at a time: what was undone, what is not to be understood any more, then name by name.
+    fn fact_records(
+        &self,
+        scope: &Scope,
+        from: FactsFrom,
+        since: Option<Timestamp>,
+        limit: usize,
+    ) -> StoreFuture<'_, FactsRecords>;
 
     /// A user's conversations, oldest first.
     fn session_records(&self, scope: &Scope, which: SessionsAfter) -> StoreFuture<'_, Option<Vec<SessionRecord>>>;
@@ -35,6 +44,12 @@ pub trait Takeout: Send + Sync {
 
     /// Takes in episodes that outlived their conversations. Answers how many.
     fn take_in_gone(&self, scope: &Scope, episodes: Vec<EpisodeRecord>, dry: bool) -> StoreFuture<'_, u64>;
+
+    /// Takes in what is known of a user. What was erased here does not come back. Answers under how many names something is new.
+    fn take_in_facts(&self, scope: &Scope, facts: Vec<FactRecord>, dry: bool) -> StoreFuture<'_, u64>;
+
+    /// Takes in a document whose name is not here, by another id where its own is taken. Answers whether it is new.
+    fn take_in_document(&self, tenant: &TenantScope, arrival: DocumentArrival, dry: bool) -> StoreFuture<'_, bool>;
 }
 
 /// Which topics.
@@ -63,6 +78,42 @@ pub struct SessionsAfter {
     pub live: bool,
     /// Most of them.
     pub limit: usize,
+}
+
+/// Where the next part of what is known of a user begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FactsFrom {
+    /// With what was undone, behind this place.
+    Undos(i64),
+    /// With what is not to be understood any more, behind this.
+    Unsaid(Option<UnsaidRecord>),
+    /// With what is known, behind this category and name.
+    Names(Option<(String, String)>),
+}
+
+impl FactsFrom {
+    /// The beginning.
+    pub const START: Self = Self::Undos(0);
+}
+
+/// A part of what is known of a user.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FactsRecords {
+    /// What is in it.
+    pub records: Vec<FactRecord>,
+    /// Where the next part begins; `None` at the end.
+    pub next: Option<FactsFrom>,
+}
+
+/// A document that arrives.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DocumentArrival {
+    /// The document.
+    pub record: DocumentRecord,
+    /// Its id, where its own is another's.
+    pub else_id: DocumentId,
+    /// How much the tenant may have.
+    pub most: KnowledgeBounds,
 }
 
 /// Which episodes.

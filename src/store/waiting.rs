@@ -14,8 +14,8 @@ use tracing::{info, warn};
 use self::turn::WaitingTurn;
 use super::check;
 use super::{
-    Archive, BookState, ChangeMark, Changes, DerivedRow, DueTurn, Episodes, Erasure, Erasures, Expired, Expiry, Facts,
-    HistoryMatch, Jobs, Kept, Knowledge, Ledger, Opened, Outbox, Page, PageRequest, Reapplied, RecallCursor,
+    Archive, Backup, BookState, ChangeMark, Changes, DerivedRow, DueTurn, Episodes, Erasure, Erasures, Expired, Expiry,
+    Facts, HistoryMatch, Jobs, Kept, Knowledge, Ledger, Opened, Outbox, Page, PageRequest, Reapplied, RecallCursor,
     RecallPage, Receipt, Recent, Revised, Stats, Store, StoreError, StoreFuture, Takeout, TenantKept, Tenants, Todo,
     Topics, Trail,
 };
@@ -466,6 +466,10 @@ impl<S: Store + ?Sized> Store for Waiting<S> {
 
     fn forget_visits(&self) -> StoreFuture<'_, u64> {
         self.inner.forget_visits()
+    }
+
+    fn backup(&self) -> StoreFuture<'_, Backup> {
+        self.inner.backup()
     }
 
     fn ping(&self) -> StoreFuture<'_, ()> {

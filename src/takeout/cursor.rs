@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::id::{EpisodeId, SessionId, TopicId};
+use crate::id::{DocumentId, EpisodeId, SessionId, TopicId};
 
 /// A place in an export.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,12 +18,16 @@ pub struct Cursor {
 pub enum Position {
     /// A topic.
     Topic(TopicId),
+    /// Something that is known of the user: all of that is told again.
+    Facts,
     /// A conversation, or one of its episodes; its turns are still to come.
     Session(SessionId),
     /// A turn, by its number.
     Turn(SessionId, u64),
     /// An episode that outlived its conversation.
     Gone(EpisodeId),
+    /// A document of the tenant, all of it; `None` before the first.
+    Document(Option<DocumentId>),
 }
 
 impl Cursor {
@@ -34,6 +38,9 @@ impl Cursor {
         let (number, user) = if kind == "turn" { rest.split_once(':')? } else { ("", rest) };
         let position = match kind {
             "topic" => Position::Topic(TopicId::parse(id)?),
+            "facts" if id.is_empty() => Position::Facts,
+            "document" if id.is_empty() => Position::Document(None),
+            "document" => Position::Document(Some(DocumentId::parse(id)?)),
             "session" => Position::Session(SessionId::parse(id)?),
             "turn" => Position::Turn(SessionId::parse(id)?, number.parse().ok()?),
             "gone" => Position::Gone(EpisodeId::parse(id)?),
@@ -48,6 +55,9 @@ impl fmt::Display for Cursor {
         let user = &self.user;
         match self.position {
             Position::Topic(id) => write!(f, "topic:{id}:{user}"),
+            Position::Facts => write!(f, "facts::{user}"),
+            Position::Document(None) => write!(f, "document::{user}"),
+            Position::Document(Some(id)) => write!(f, "document:{id}:{user}"),
             Position::Session(id) => write!(f, "session:{id}:{user}"),
             Position::Turn(id, number) => write!(f, "turn:{id}:{number}:{user}"),
             Position::Gone(id) => write!(f, "gone:{id}:{user}"),
@@ -67,6 +77,9 @@ mod tests {
             format!("session:{id}:ann"),
             format!("turn:{id}:12:Zoë"),
             format!("gone:{id}:~x"),
+            "facts::ann".to_owned(),
+            "document::".to_owned(),
+            format!("document:{id}:"),
         ] {
             assert_eq!(Cursor::parse(&text).map(|cursor| cursor.to_string()), Some(text));
         }

@@ -11,13 +11,18 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{Cursor, EpisodeRecord, SessionRecord, TopicRecord, TurnRecord, is_false};
+use super::document::{DocumentWire, PartWire};
+use super::fact::KnownWire;
+use super::{
+    Cursor, EpisodeRecord, FactRecord, KnownRecord, PartRecord, SessionRecord, TopicRecord, TurnRecord, is_false,
+};
 use crate::episode::{Episode, Level, Meaning};
-use crate::id::{EpisodeId, SessionId, TopicId};
+use crate::id::{DocumentId, EpisodeId, SessionId, TopicId};
+use crate::knowledge::{Document, Passage};
 use crate::topic::Topic;
 
-/// The version of the format that is written.
-pub const VERSION: u32 = 1;
+/// The version of the format that is written. The first had no facts and no documents.
+pub const VERSION: u32 = 2;
 
 /// What the first line calls the format.
 const FORMAT: &str = "recalld-export";
@@ -29,12 +34,20 @@ pub enum Line {
     Header(Header),
     /// A topic of a user.
     Topic(Option<String>, TopicRecord),
+    /// Something that is kept about what is known of a user.
+    Fact(Option<String>, FactRecord),
     /// A conversation of a user; what is in it follows.
     Session(Option<String>, SessionRecord),
     /// A stretch of a user's conversation.
     Episode(Option<String>, EpisodeRecord),
     /// A turn of the conversation before it.
     Turn(SessionId, TurnRecord),
+    /// A document of the tenant; its file and its passages follow.
+    Document(Document),
+    /// A part of the file of the document before it.
+    Part(PartRecord),
+    /// A passage of the document before it.
+    Passage(DocumentId, Passage),
     /// Something that could not be read when the file was written.
     Damaged(Damage),
     /// The last one.
@@ -90,6 +103,9 @@ pub struct Summary {
     pub lines: u64,
     /// Topics.
     pub topics: u64,
+    /// Names under which something is known about a user.
+    #[serde(default)]
+    pub facts: u64,
     /// Conversations.
     pub sessions: u64,
     /// Their episodes, and those that outlived theirs.
@@ -98,6 +114,9 @@ pub struct Summary {
     pub turns: u64,
     /// Messages in them, without those of other answers.
     pub messages: u64,
+    /// Documents.
+    #[serde(default)]
+    pub documents: u64,
     /// What could not be read.
     pub damaged: u64,
     /// The xxh3 of all bytes before this line.
@@ -109,8 +128,10 @@ impl Summary {
     pub fn count(&mut self, line: &Line) {
         self.lines += 1;
         match line {
-            Line::Header(_) | Line::End(_) => {}
+            Line::Fact(_, FactRecord::Known(_)) => self.facts += 1,
+            Line::Header(_) | Line::End(_) | Line::Fact(..) | Line::Part(_) | Line::Passage(..) => {}
             Line::Topic(..) => self.topics += 1,
+            Line::Document(_) => self.documents += 1,
             Line::Session(..) => self.sessions += 1,
             Line::Episode(..) => self.episodes += 1,
             Line::Turn(_, turn) => {
@@ -172,9 +193,15 @@ fn parts(line: &Line) -> (&'static str, Option<(&'static str, String)>, String) 
     match line {
         Line::Header(header) => ("header", None, json(header)),
         Line::Topic(user, topic) => ("topic", whose(user), json(&TopicWire::from(topic))),
+        Line::Fact(user, FactRecord::Undo(undo)) => ("undo", whose(user), json(undo)),
+        Line::Fact(user, FactRecord::Unsaid(unsaid)) => ("unsaid", whose(user), json(unsaid)),
+        Line::Fact(user, FactRecord::Known(known)) => ("fact", whose(user), json(&KnownWire::from(known))),
         Line::Session(user, session) => ("session", whose(user), json(session)),
         Line::Episode(user, episode) => ("episode", whose(user), json(&EpisodeWire::from(episode))),
         Line::Turn(session, turn) => ("turn", Some(("session", session.to_string())), json(turn)),
+        Line::Document(document) => ("document", None, json(&DocumentWire::from(document))),
+        Line::Part(part) => ("part", Some(("document", part.document.to_string())), json(&PartWire::from(part))),
+        Line::Passage(document, passage) => ("passage", Some(("document", document.to_string())), json(passage)),
         Line::Damaged(damage) => ("damaged", None, json(damage)),
         Line::End(summary) => ("end", None, json(summary)),
     }
@@ -196,9 +223,15 @@ pub fn open(text: &str) -> Result<Line, LineError> {
     match kind.as_str() {
         "header" => header(value, user).map(Line::Header),
         "topic" => Ok(Line::Topic(user, read::<TopicWire>(value)?.into())),
+        "undo" => Ok(Line::Fact(user, FactRecord::Undo(read(value)?))),
+        "unsaid" => Ok(Line::Fact(user, FactRecord::Unsaid(read(value)?))),
+        "fact" => Ok(Line::Fact(user, FactRecord::Known(KnownRecord::try_from(read::<KnownWire>(value)?)?))),
         "session" => Ok(Line::Session(user, read(value)?)),
         "episode" => Ok(Line::Episode(user, EpisodeRecord::try_from(read::<EpisodeWire>(value)?)?)),
         "turn" => turn(value),
+        "document" => Ok(Line::Document(read::<DocumentWire>(value)?.try_into()?)),
+        "part" => of_document(value).and_then(|(id, rest)| Ok(Line::Part(read::<PartWire>(rest)?.part(id)?))),
+        "passage" => of_document(value).and_then(|(id, rest)| Ok(Line::Passage(id, read(rest)?))),
         "damaged" => Ok(Line::Damaged(read(value)?)),
         "end" => Ok(Line::End(read(value)?)),
         _ => Err(LineError::Unknown(kind.chars().filter(|c| c.is_alphanumeric()).take(20).collect())),
@@ -227,6 +260,12 @@ fn header(value: Value, user: Option<String>) -> Result<Header, LineError> {
         true => Ok(Header { user, ..header }),
         false => Err(LineError::Shape(format!("its format is not `{FORMAT}`"))),
     }
+}
+
+/// The document that something belongs to, and the rest.
+fn of_document(mut value: Value) -> Result<(DocumentId, Value), LineError> {
+    let document = value.get_mut("document").map(Value::take).unwrap_or_default();
+    Ok((read(document)?, value))
 }
 
 fn turn(mut value: Value) -> Result<Line, LineError> {

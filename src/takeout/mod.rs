@@ -3,7 +3,7 @@
 //! An export is JSON lines, each with a type, a place to go on from and a checksum. Whatever comes from elsewhere is read into
 //! the same records, with ids that follow from its source, so that what is imported twice is there once.
 //!
-//! Reading order: the records here, `line` (a record as a line of a file), `cursor` (where an export goes on), `own` (our own
+//! Reading order: the records here, `fact` and `document` (what is known of users, and what tenants know), `line` (a record as a line of a file), `cursor` (where an export goes on), `own` (our own
 //! file), `weave` (messages with parents to turns, branches and other answers) and `thread` (messages in a row to turns), then a
 //! file for each format: `chatgpt`, `claude`, `openwebui`, `mem0`, `langchain`, `transcript`. `detect` tells them apart by their
 //! content, `stream` reads long JSON lists element by element.
@@ -14,6 +14,8 @@ mod chatgpt;
 mod claude;
 mod cursor;
 mod detect;
+mod document;
+mod fact;
 mod langchain;
 mod line;
 mod mem0;
@@ -27,6 +29,8 @@ mod weave;
 
 pub use cursor::{Cursor, Position};
 pub use detect::{SAMPLE_BYTES, detect};
+pub use document::{DocumentRecord, PART_BYTES, PartRecord};
+pub use fact::{EventRecord, FactRecord, KnownRecord, UndoRecord, UnsaidRecord};
 pub use line::{Damage, Header, Line, LineError, Sealed, Summary, VERSION, open, seal};
 pub use own::LINE_BYTES_MAX;
 
@@ -171,6 +175,10 @@ fn is_false(flag: &bool) -> bool {
 }
 
 fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+fn is_none_left(number: &u64) -> bool {
     *number == 0
 }
 

@@ -5,15 +5,16 @@ use std::io::{BufRead, Read};
 use xxhash_rust::xxh3::Xxh3;
 
 use super::line::{Line, LineError, Summary, VERSION, open};
-use super::{Found, ReadError, Taker};
-use crate::id::SessionId;
+use super::{Found, PartRecord, ReadError, Taker};
+use crate::id::{DocumentId, SessionId};
 
 /// Longest line that is read, in bytes. A turn with pictures in it may be long.
 pub const LINE_BYTES_MAX: usize = 64 << 20;
 
 /// Reads the lines of an export. A file that goes on with another export is two files.
 pub(super) fn read(input: impl BufRead, taker: Taker<'_>) -> Result<(), ReadError> {
-    let mut reading = Reading { lines: Lines { input, number: 0 }, part: Part::default(), session: None };
+    let mut reading =
+        Reading { lines: Lines { input, number: 0 }, part: Part::default(), session: None, document: None };
     while let Some(text) = reading.lines.next()? {
         let goes_on = reading.take(&text)?.is_none_or(&mut *taker);
         if !goes_on {
@@ -28,6 +29,8 @@ struct Reading<R> {
     part: Part,
     /// The conversation that turns belong to.
     session: Option<SessionId>,
+    /// The document that parts and passages belong to.
+    document: Option<DocumentId>,
 }
 
 /// What was read since the last header.
@@ -56,7 +59,7 @@ impl<R: BufRead> Reading<R> {
                 return Err(ReadError::Newer(header.version));
             }
             self.part = Part { begun: true, ..Part::default() };
-            self.session = None;
+            (self.session, self.document) = (None, None);
         }
         self.part.lines += 1;
         self.part.hash.update(text);
@@ -71,9 +74,16 @@ impl<R: BufRead> Reading<R> {
             Ok(Line::Turn(session, _)) if self.session != Some(session) => {
                 Some(Found::Bad(at, "its conversation does not stand before it".into()))
             }
+            Ok(Line::Part(PartRecord { document, .. }) | Line::Passage(document, _))
+                if self.document != Some(document) =>
+            {
+                Some(Found::Bad(at, "its document does not stand before it".into()))
+            }
             Ok(line) => {
-                if let Line::Session(_, session) = &line {
-                    self.session = Some(session.id);
+                match &line {
+                    Line::Session(_, session) => self.session = Some(session.id),
+                    Line::Document(document) => self.document = Some(document.id),
+                    _ => {}
                 }
                 Some(Found::Line(at, Box::new(line)))
             }

@@ -8,14 +8,14 @@
 mod life;
 mod scan;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use recalld::clock::SystemClock;
-use recalld::store::{Sqlite, Store};
+use recalld::store::{Sqlite, Store, backup};
 
-use self::life::{Life, Target, memory_over};
-use self::scan::{in_files, in_tables};
+use self::life::{Held, Life, Target, memory_over};
+use self::scan::{in_bytes, in_files, in_tables};
 
 fn how_many() -> usize {
     std::env::var("RECALLD_ERASURES").ok().and_then(|count| count.parse().ok()).unwrap_or(16)
@@ -26,23 +26,26 @@ fn open(data: &Path) -> Arc<dyn Store> {
     Arc::new(store.with_windows(&life::windows()))
 }
 
-/// A life on a data file, and a copy of it from before anything was forgotten.
-async fn lived(folder: &Path) -> (Life, std::path::PathBuf) {
-    let (data, copy) = (folder.join("data/r.db"), folder.join("older.db"));
+/// A life on a data file, and a backup of it from before anything was forgotten.
+async fn lived(folder: &Path) -> (Life, PathBuf) {
+    let (data, copy) = (folder.join("data/r.db"), folder.join("older"));
     std::fs::create_dir_all(folder.join("data")).expect("a folder");
     let life = Life::live(&memory_over(open(&data)), how_many()).await;
     // Closing takes down samples of indexed values, which are a place, too.
-    std::fs::copy(&data, &copy).expect("a copy");
+    let memory = memory_over(open(&data));
+    back_up(&memory, &copy).await;
+    life::close(memory).await;
     (life, copy)
 }
 
+async fn back_up(memory: &Held, to: &Path) {
+    let mut copy = memory.backup().await.expect("a backup");
+    std::io::copy(&mut copy.file, &mut std::fs::File::create(to).expect("a file")).expect("written");
+    backup::check(to).expect("whole");
+}
+
 fn put_back(copy: &Path, data: &Path) {
-    for ending in ["-wal", "-shm"] {
-        let mut beside = data.as_os_str().to_owned();
-        beside.push(ending);
-        let _ = std::fs::remove_file(beside);
-    }
-    std::fs::copy(copy, data).expect("put back");
+    Sqlite::restore(data, copy).expect("restored");
 }
 
 fn none_is_left(what: &str, left: &[String]) {
@@ -60,6 +63,9 @@ async fn forgotten_words_are_in_no_file() {
     let memory = memory_over(open(&data));
     life.forget_all(&memory).await;
     none_is_left("while it is open", &in_files(&files, &life.forgotten_words()));
+    let newer = folder.path().join("newer");
+    back_up(&memory, &newer).await;
+    none_is_left("in a newer backup", &in_bytes(&newer, &life.forgotten_words()));
     life::settle(&memory).await;
     life::close(memory).await;
     none_is_left("when all was told anew", &in_files(&files, &life.forgotten_words()));

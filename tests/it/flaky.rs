@@ -11,8 +11,9 @@ use recalld::session::{
     AddedMessage, ClosedTurn, Held, OpenTurn, ReviseTurn, Revision, Session, SessionPatch, SessionSeed, Turn, TurnDraft,
 };
 use recalld::store::{
-    BookState, Erasure, Erasures, Expired, Expiry, Facts, Kept, Knowledge, Ledger, Opened, Outbox, Page, PageRequest,
-    Reapplied, Receipt, Recent, Sqlite, Stats, Store, StoreError, StoreFuture, Takeout, TenantKept, Tenants, Topics,
+    Backup, BookState, Erasure, Erasures, Expired, Expiry, Facts, Kept, Knowledge, Ledger, Opened, Outbox, Page,
+    PageRequest, Reapplied, Receipt, Recent, Sqlite, Stats, Store, StoreError, StoreFuture, Takeout, TenantKept,
+    Tenants, Topics,
 };
 use recalld::store::{
     ChangeMark, Changes, DerivedRow, DueTurn, Episodes, HistoryMatch, Jobs, RecallCursor, RecallPage, Revised, Todo,
@@ -246,6 +247,10 @@ impl Store for Flaky {
 
     fn forget_visits(&self) -> StoreFuture<'_, u64> {
         self.or_fail(|| self.inner.forget_visits())
+    }
+
+    fn backup(&self) -> StoreFuture<'_, Backup> {
+        self.or_fail(|| self.inner.backup())
     }
 
     fn ping(&self) -> StoreFuture<'_, ()> {

@@ -21,7 +21,7 @@ use recalld::model::relay::{InProcess, Upstream};
 use recalld::model::scripted::Scripted;
 use recalld::model::summarise::{Extractive, Summariser};
 use recalld::session::{HookFuture, SessionEnd, SessionEndHook, Templates};
-use recalld::store::{Sqlite, Store, Waiting};
+use recalld::store::{Sqlite, Store, StoreError, Waiting};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tower::ServiceExt;
@@ -93,6 +93,11 @@ impl Plan {
     }
 
     pub(crate) fn open(self) -> House {
+        self.try_open(&[]).expect("a data file")
+    }
+
+    /// A house whose data file has these bytes, if it opens.
+    pub(crate) fn try_open(self, data: &[u8]) -> Result<House, StoreError> {
         let start: Timestamp = "2026-01-01T12:00:00Z".parse().expect("a time");
         let scripted = Arc::new(Scripted::default());
         let model = self.model.unwrap_or_else(|| Arc::clone(&scripted) as _);
@@ -106,6 +111,9 @@ impl Plan {
             ends: self.ends,
             settings: self.settings,
         };
+        if !data.is_empty() {
+            std::fs::write(ground.folder.path().join("recalld.db"), data).expect("written");
+        }
         House::on(ground, scripted, Arc::new(ManualClock::at(start)))
     }
 }
@@ -157,9 +165,9 @@ impl House {
         Arc::clone(&self.ground.ends)
     }
 
-    fn on(ground: Ground, model: Arc<Scripted>, clock: Arc<ManualClock>) -> Self {
+    fn on(ground: Ground, model: Arc<Scripted>, clock: Arc<ManualClock>) -> Result<Self, StoreError> {
         let file = ground.folder.path().join("recalld.db");
-        let sqlite = Sqlite::open(&file, Arc::clone(&clock) as _).expect("a data file");
+        let sqlite = Sqlite::open(&file, Arc::clone(&clock) as _)?;
         let sqlite = sqlite.with_windows(&ground.settings.episodes());
         let flaky = Arc::new(Flaky::new(sqlite));
         let store = Arc::new(Waiting::new(Arc::clone(&flaky), Arc::clone(&clock) as _, ground.settings.waiting()));
@@ -181,7 +189,7 @@ impl House {
         let watch = Arc::new(ClockWatch::starting(clock.reading()));
         let queue = Arc::clone(&store);
         let app = App::new(memory.clone(), Arc::clone(&watch), move || queue.waiting(), &ground.settings);
-        Self { memory, store, flaky, model, clock, watch, router: router(app), ground }
+        Ok(Self { memory, store, flaky, model, clock, watch, router: router(app), ground })
     }
 
     /// Stops as a server does, and starts again on the same data file.
@@ -189,7 +197,7 @@ impl House {
         self.memory.close(Duration::from_secs(5)).await.expect("a store that closes");
         let Self { memory, store, flaky, model, clock, router, ground, .. } = self;
         drop((memory, store, flaky, router));
-        let house = Self::on(ground, model, clock);
+        let house = Self::on(ground, model, clock).expect("a data file");
         house.store.fail_abandoned().await.expect("a store that answers");
         house.store.outbox().release_parcels().await.expect("a store that answers");
         house
@@ -313,21 +321,30 @@ pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) headers: HeaderMap,
     body: Bytes,
+    /// Whether it did not break off.
+    pub(crate) whole: bool,
 }
 
 impl Answer {
     async fn read(response: Response<Body>) -> Self {
         let (head, body) = response.into_parts();
-        let body = body.collect().await.expect("a body").to_bytes();
-        Self { status: head.status.as_u16(), headers: head.headers, body }
+        let (mut body, mut read, mut whole) = (body, Vec::new(), true);
+        while let Some(frame) = body.frame().await {
+            match frame {
+                Ok(frame) => read.extend_from_slice(frame.data_ref().map_or(&[][..], |data| data)),
+                Err(_) => whole = false,
+            }
+        }
+        Self { status: head.status.as_u16(), headers: head.headers, body: read.into(), whole }
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
+        assert!(self.whole, "the body broke off");
         &self.body
     }
 
     pub(crate) fn text(&self) -> &str {
-        std::str::from_utf8(&self.body).expect("text")
+        std::str::from_utf8(self.bytes()).expect("text")
     }
 
     #[track_caller]

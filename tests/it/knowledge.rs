@@ -11,7 +11,7 @@ use crate::house::{Answer, House, SESSION, encoded, eventually};
 use crate::process::recalld;
 
 /// A house that can read files, and takes its time to recall: a busy machine must not cost citations.
-fn house() -> House {
+pub(crate) fn house() -> House {
     let plan = House::plan().setting(|settings| {
         settings.knowledge_parser = env!("CARGO_BIN_EXE_recalld").into();
         settings.recall_timeout = Period::seconds(20);
@@ -24,7 +24,7 @@ async fn upload(house: &House, name: &str, bytes: impl Into<Vec<u8>>) -> Answer 
     house.post(&path).header("content-type", "application/octet-stream").body(Body::from(bytes.into())).await
 }
 
-async fn added(house: &House, name: &str, bytes: impl Into<Vec<u8>>) -> Value {
+pub(crate) async fn added(house: &House, name: &str, bytes: impl Into<Vec<u8>>) -> Value {
     upload(house, name, bytes).await.expect(201)["documents"][0].clone()
 }
 

@@ -7,11 +7,13 @@
 #![allow(clippy::print_stdout, reason = "a test that is skipped or measures says so")]
 
 mod any_conversation;
+mod backups;
 mod bad_input;
 mod canary;
 mod chat;
 mod clarifications;
 mod connections;
+mod damage;
 mod digest;
 mod digest_kills;
 mod documents;

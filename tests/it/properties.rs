@@ -473,7 +473,7 @@ fn draft(house: &House, query: &str, response: &str) -> TurnDraft {
 #[test]
 fn b_p11_database_constraint_compliance() {
     let house = House::open();
-    let db = rusqlite::Connection::open(house.data()).expect("a database");
+    let db = recalld::store::sqlite::connection(&house.data()).expect("a database");
     let scope = Scope::new(Tenant::default(), User::anonymous());
     for_all(house, invalid(), async |house, invalid| {
         let id = RandomIds.session();

@@ -172,7 +172,7 @@ fn a_file_that_is_not_ours_is_refused() {
 fn a_newer_file_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     Server::start(folder.path(), &BUILTIN).kill();
-    let db = rusqlite::Connection::open(folder.path().join("r.db")).expect("a database");
+    let db = recalld::store::sqlite::connection(&folder.path().join("r.db")).expect("a database");
     db.execute_batch("PRAGMA user_version = 999").expect("set");
     drop(db);
     let said = refused(folder.path(), 1);

@@ -10,6 +10,7 @@ use proptest::test_runner::{Config, TestCaseError, TestRunner};
 use serde_json::{Value, json};
 
 use crate::any_conversation::{Deed, Naming, converse, deed};
+use crate::facts::learn;
 use crate::house::{Answer, House, OTHER_SESSION, SESSION, field};
 use crate::openai::open;
 use crate::process::recalld;
@@ -41,13 +42,19 @@ fn says(house: &House, text: &str) {
 
 /// A house with conversations of two people, long enough for episodes.
 async fn lived_in() -> House {
-    let house = House::open();
+    let house = crate::knowledge::house();
     for n in 0..25 {
         says(&house, &format!("answer {n}: linseed oil paint dries slowly"));
         house.chat(SESSION, &format!("question {n} about the paint for the shed")).await;
     }
-    says(&house, "hi");
-    house.post("/chat").session(OTHER_SESSION).user("ben").json(json!({"query": "hello 🌱"})).await.expect(200);
+    for words in
+        ["hello 🌱", "My name is Ben and I live in Lisbon.", "We moved to Porto today.", "I am allergic to nuts."]
+    {
+        says(&house, "hi");
+        house.post("/chat").session(OTHER_SESSION).user("ben").json(json!({ "query": words })).await.expect(200);
+    }
+    learn(&house).await;
+    crate::knowledge::added(&house, "paint.md", "# Paint\n\nLinseed oil paint dries slowly.").await;
     house.memory.run_jobs_once().await.expect("jobs run");
     house.memory.tend_topics().await.expect("topics are tended");
     house
@@ -59,18 +66,32 @@ async fn an_export_of_an_import_is_the_export() {
     let house = lived_in().await;
     let exported = export(&house, "everyone=true").await;
     let kinds = types(&exported);
-    for kind in ["header", "topic", "session", "episode", "turn", "end"] {
+    for kind in ["header", "topic", "fact", "session", "episode", "turn", "document", "passage", "part", "end"] {
         assert!(kinds.iter().any(|found| found == kind), "no {kind} in {kinds:?}");
     }
     let empty = House::open();
     let report = import(&empty, "everyone=true", &exported).await.expect(200);
-    assert_eq!((&report["sessions"], &report["turns"], &report["refused_count"]), (&json!(2), &json!(26), &json!(0)));
+    assert_eq!((&report["sessions"], &report["turns"], &report["refused_count"]), (&json!(2), &json!(29), &json!(0)));
+    assert!(report["facts"].as_u64() > Some(1) && report["documents"] == 1, "{report}");
     assert_eq!(export(&empty, "everyone=true").await, exported);
     let again = import(&empty, "everyone=true", &exported).await.expect(200);
-    assert_eq!((&again["sessions"], &again["turns"], &again["turns_known"]), (&json!(0), &json!(0), &json!(26)));
+    assert_eq!((&again["sessions"], &again["turns"], &again["turns_known"]), (&json!(0), &json!(0), &json!(29)));
     assert_eq!(export(&empty, "everyone=true").await, exported, "twice is once");
+    // What is understood anew, found again and embedded is what it was.
+    learn(&empty).await;
+    assert_eq!(export(&empty, "everyone=true").await, exported, "what was known is not learned again");
+    let facts =
+        async |house: &House| house.get("/api/v1/users/ben/facts?status=any").user("ben").send().await.expect(200);
+    assert_eq!(sorted(&facts(&empty).await["facts"]), sorted(&facts(&house).await["facts"]));
     let turns = empty.turns(SESSION).await;
     assert_eq!(field(&turns, "created_at"), field(&house.turns(SESSION).await, "created_at"), "dates survive");
+}
+
+/// Things of a list by their ids.
+fn sorted(list: &Value) -> Vec<Value> {
+    let mut list = list.as_array().expect("a list").clone();
+    list.sort_by_key(|one| one["id"].to_string());
+    list
 }
 
 /// An export is about one user, one conversation or a time when that is asked for.
@@ -135,12 +156,12 @@ async fn bad_lines_are_told_and_passed_over() {
     let told: Vec<u64> =
         report["refused"].as_array().expect("a list").iter().filter_map(|bad| bad["line"].as_u64()).collect();
     assert_eq!(told, [turn as u64 + 1, turn as u64 + 2, turn as u64 + 3], "{report}");
-    assert_eq!(report["turns"], 25);
+    assert_eq!(report["turns"], 28);
     let cut = &exported[..exported.len() / 2];
     assert_eq!(import(&House::open(), "everyone=true", cut).await.expect(200)["truncated"], true);
     let plain = house.post("/api/v1/import").header("content-type", "text/plain").body(Body::from("{}")).await;
     assert_eq!(plain.refusal(), (415, "not_json"));
-    let newer = exported.lines().next().expect("a header").replace("\"version\":1", "\"version\":99");
+    let newer = exported.lines().next().expect("a header").replace("\"version\":2", "\"version\":99");
     let newer = newer.split(",\"sum\"").next().expect("a part").to_owned() + "}";
     assert_eq!(import(&house, "", &newer).await.refusal(), (400, "newer_version"));
 }
@@ -151,12 +172,12 @@ async fn a_file_goes_to_whoever_imports_it() {
     let exported = export(&lived_in().await, "everyone=true").await;
     let house = House::open();
     import(&house, "user_id=zoe", &exported).await.expect(200);
-    assert_eq!(house.turns_of("zoe", OTHER_SESSION).await.len(), 1);
+    assert_eq!(house.turns_of("zoe", OTHER_SESSION).await.len(), 4);
     let theirs = export(&house, "user_id=ben").await;
     assert_eq!(types(&theirs), ["header", "end"]);
     let dry = House::open();
     let report = import(&dry, "everyone=true&dry_run=true", &exported).await.expect(200);
-    assert_eq!((&report["sessions"], &report["turns"]), (&json!(2), &json!(26)));
+    assert_eq!((&report["sessions"], &report["turns"]), (&json!(2), &json!(29)));
     assert_eq!(types(&export(&dry, "everyone=true").await), ["header", "end"], "a dry run writes nothing");
 }
 

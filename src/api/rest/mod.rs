@@ -1,5 +1,6 @@
 //! `/api/v1`: looking at conversations, adding to them, removing them.
 
+pub(super) mod backup;
 pub(super) mod clarifications;
 pub(super) mod cleanup;
 pub(super) mod context;

@@ -130,6 +130,9 @@ pub(in crate::api) struct ImportView {
     messages: u64,
     topics: u64,
     episodes: u64,
+    /// Names under which something about a user is new, and documents that are.
+    facts: u64,
+    documents: u64,
     /// Whether the lines broke off before the last line of their export.
     truncated: bool,
     /// How many lines were refused, and the first thousand of them.
@@ -157,6 +160,8 @@ impl ImportView {
             messages: report.taken.messages,
             topics: report.topics,
             episodes: report.taken.episodes,
+            facts: report.facts,
+            documents: report.documents,
             truncated,
             refused_count: report.refused_count,
             refused,

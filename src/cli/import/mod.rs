@@ -171,7 +171,7 @@ fn in_thread(opened: Opened) -> (Receiver<Found>, tokio::task::JoinHandle<Result
 }
 
 /// A bar with a known end, or a spinner. Shown on a terminal only.
-fn bar(bytes: Option<u64>) -> ProgressBar {
+pub(super) fn bar(bytes: Option<u64>) -> ProgressBar {
     match bytes {
         Some(bytes) => {
             let style = ProgressStyle::with_template("{bar:30} {percent:>3} %  {msg}");
@@ -199,9 +199,11 @@ impl Sending<'_> {
                 Found::Passed(reason) => self.report.pass(reason),
                 Found::Bad(at, reason) => self.report.bad(at, reason),
                 Found::Line(at, line) => {
-                    let begins = matches!(*line, Line::Session(..));
+                    let begins = matches!(*line, Line::Session(..) | Line::Document(_));
                     self.report.count(&line);
-                    if batch.is_full(begins) {
+                    // A document is taken in as a whole.
+                    let belongs = matches!(*line, Line::Passage(..) | Line::Part(_));
+                    if batch.is_full(begins) && !belongs {
                         self.send(&mut batch, records).await?;
                     }
                     records += 1;

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::cli::output;
 use crate::cli::table::counted;
-use crate::takeout::{Format, Line, ReadError};
+use crate::takeout::{FactRecord, Format, Line, ReadError};
 
 /// Bad records that are told one by one; all are counted.
 const BAD_TOLD_MAX: usize = 1_000;
@@ -43,6 +43,8 @@ struct Counts {
     messages: u64,
     topics: u64,
     episodes: u64,
+    facts: u64,
+    documents: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -77,6 +79,9 @@ impl Report {
             }
             Line::Topic(..) => self.found.topics += 1,
             Line::Episode(..) => self.found.episodes += 1,
+            Line::Fact(_, FactRecord::Known(_)) => self.found.facts += 1,
+            Line::Document(_) => self.found.documents += 1,
+            Line::Fact(..) | Line::Passage(..) | Line::Part(_) => {}
             Line::Header(_) | Line::Damaged(_) | Line::End(_) => {}
         }
     }
@@ -89,6 +94,8 @@ impl Report {
         self.new.messages += number("messages");
         self.new.topics += number("topics");
         self.new.episodes += number("episodes");
+        self.new.facts += number("facts");
+        self.new.documents += number("documents");
         self.turns_known += number("turns_known");
         self.turns_completed += number("turns_completed");
         let told = answer["refused"].as_array().map_or(&[][..], Vec::as_slice);

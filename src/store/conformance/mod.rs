@@ -16,6 +16,7 @@
 
 pub mod adding;
 pub mod believing;
+pub mod carrying;
 pub mod concurrency;
 pub mod content;
 pub mod episodes;
@@ -62,6 +63,9 @@ macro_rules! conformance {
             adding::messages_without_enough_ids_are_refused,
             adding::a_turn_has_a_bounded_number_of_messages,
             believing::any_course_holds_together,
+            carrying::what_is_known_arrives_as_it_was,
+            carrying::what_was_erased_does_not_arrive,
+            carrying::a_document_arrives_as_it_was,
             concurrency::many_tasks_on_one_session_lose_nothing,
             concurrency::many_tasks_on_many_sessions_lose_nothing,
             concurrency::chats_at_once_keep_their_answers_apart,
@@ -268,6 +272,7 @@ mod tests {
         let rooms = [
             ("adding", include_str!("adding.rs")),
             ("believing", include_str!("believing.rs")),
+            ("carrying", include_str!("carrying.rs")),
             ("concurrency", include_str!("concurrency.rs")),
             ("content", include_str!("content.rs")),
             ("episodes", include_str!("episodes.rs")),

@@ -20,8 +20,8 @@ use crate::session::{
     TurnStatus,
 };
 use crate::store::{
-    DaySpent, Erasure, KnowledgeBounds, NewDocument, PageRequest, SessionsAfter, Store, Todo, TopicsAfter, Trail,
-    TurnsAfter, WhichFacts, WhichTopics,
+    DaySpent, Erasure, FactsFrom, KnowledgeBounds, NewDocument, PageRequest, SessionsAfter, Store, Todo, TopicsAfter,
+    Trail, TurnsAfter, WhichFacts, WhichTopics,
 };
 
 /// A tenant, and what it calls its things.
@@ -173,6 +173,10 @@ impl Neighbour {
         let all = TopicsAfter { after: None, session: None, since: None, limit: 9 };
         let records = store.takeout().topic_records(&scope, all).await;
         self.tell("topic records", records.map(|records| records.map(|records| records.len())));
+        for from in [FactsFrom::START, FactsFrom::Unsaid(None), FactsFrom::Names(None)] {
+            let part = store.takeout().fact_records(&scope, from, None, 50).await;
+            self.tell("fact records", part.map(|part| part.records));
+        }
         let which = WhichFacts { page, status: None, now: at(50), as_of: None };
         let facts = store.facts().facts_kept(&scope, which).await.map(|page| page.items);
         for fact in facts.iter().flatten() {

@@ -13,6 +13,7 @@ mod book;
 mod changes;
 mod connect;
 mod dialect;
+mod move_in;
 mod pipeline;
 mod pool;
 mod schema;
@@ -32,6 +33,8 @@ mod consolidate;
 mod episode;
 #[path = "../sqlite/erase/mod.rs"]
 mod erase;
+#[path = "../sqlite/examine.rs"]
+mod examine;
 #[path = "../sqlite/expire.rs"]
 mod expire;
 #[path = "../sqlite/fact.rs"]
@@ -78,6 +81,7 @@ mod turn;
 
 pub(crate) use bare::Bare;
 pub use connect::PostgresSettings;
+pub use move_in::MovedIn;
 
 use std::hash::Hash;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -92,9 +96,10 @@ use self::job::Due;
 use self::pool::Pool;
 use self::sql::Connection;
 use self::writer::Notes;
+use super::backup::Backup;
 use super::erasure::{Entry, Erasure, Marks};
 use super::whose::Whose;
-use super::{ChangeMark, Expired, StoreError, StoreFuture};
+use super::{ChangeMark, Expired, Findings, StoreError, StoreFuture};
 use crate::clock::Clock;
 use crate::episode::EpisodeSettings;
 use crate::id::{Ids, RandomIds};
@@ -106,6 +111,9 @@ use Postgres as Backend;
 
 /// How often a process says that it is there, and writes down what was looked at.
 const ALIVE_EVERY: Duration = Duration::from_secs(10);
+
+/// How long a statement of a look through everything may take.
+const VERIFY_PATIENCE: Duration = Duration::from_secs(3_600);
 
 /// Most turns of a tenant that go in one transaction: nobody of the tenant can write meanwhile.
 const EXPIRED_AT_ONCE: usize = 100;
@@ -206,6 +214,39 @@ impl Postgres {
             Ok(SchemaState { found, known: schema::SCHEMA_VERSION, searches })
         };
         on_a_thread(inspect).await
+    }
+
+    /// Looks through everything that is kept, tenant by tenant. Damage to pages is PostgreSQL's to find: see its data checksums.
+    pub async fn verify(settings: PostgresSettings) -> Result<Findings, StoreError> {
+        let patience = VERIFY_PATIENCE;
+        let settings = PostgresSettings { statement_timeout: patience, ..settings };
+        on_a_thread(move || {
+            let db = connect(&settings, Who::Owner, "verify")?;
+            let found = schema::version(&db, &settings.schema)?;
+            if found != schema::SCHEMA_VERSION {
+                let known = schema::SCHEMA_VERSION;
+                return Err(StoreError::Refused(format!(
+                    "its schema has version {found}, this binary looks at {known}"
+                )));
+            }
+            let mut found = Findings::default();
+            let tenants: Vec<String> = {
+                let mut statement = db
+                    .prepare_cached("SELECT name FROM known_tenant ORDER BY name")
+                    .map_err(|error| meaning(&error))?;
+                let rows = statement.query_map([], |row| row.get(0)).map_err(|error| meaning(&error))?;
+                rows.collect::<sql::Result<_>>().map_err(|error| meaning(&error))?
+            };
+            found.looked("tenants", tenants.len() as u64);
+            for tenant in tenants {
+                db.batch("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").map_err(|error| meaning(&error))?;
+                sql::enter(&db, &tenant)?;
+                examine::examine(&db, &mut found);
+                db.batch("ROLLBACK").map_err(|error| meaning(&error))?;
+            }
+            Ok(found)
+        })
+        .await
     }
 
     /// Sets when a session has left its window, so that a job is asked for.
@@ -472,6 +513,12 @@ impl Postgres {
         if let Erasure::Tenant(tenant) = what {
             self.pool.forget_tenant(tenant.as_str());
         }
+    }
+
+    /// PostgreSQL has tools for that, which also know of the rest of its database.
+    fn copied(&self) -> StoreFuture<'_, Backup> {
+        let told = "a PostgreSQL database is copied with its own tools: pg_dump, or a backup of the whole server";
+        Box::pin(std::future::ready(Err(StoreError::Refused(told.into()))))
     }
 
     /// Finishes what is under way and lets go of the connections.

@@ -8,8 +8,10 @@ use std::marker::PhantomData;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use futures_util::StreamExt;
 use tokio::runtime::Runtime;
-use tokio_postgres::types::ToSql as Encode;
+use tokio_postgres::binary_copy::BinaryCopyInWriter;
+use tokio_postgres::types::{ToSql as Encode, Type};
 use tokio_postgres::{Client, Statement};
 
 use super::connect::meaning;
@@ -61,7 +63,7 @@ pub(super) const ABANDONED: &str = "turn.status = 'pending' AND (
      turn.owner = current_setting('recalld.instance', true) OR NOT EXISTS (
         SELECT 1 FROM instance WHERE instance.id = turn.owner AND instance.seen_at > now() - interval '60 seconds'))";
 
-/// No values are taken down to plan queries by: see `schema_3.sql`.
+/// No values are taken down to plan queries by: see `schema_4.sql`.
 pub(super) fn forget_samples(_: &Connection) -> std::result::Result<(), StoreError> {
     Ok(())
 }
@@ -305,6 +307,50 @@ impl Connection {
             };
             if self.pipeline.send(answer) { self.wait(async { Ok(()) }) } else { Ok(()) }
         })
+    }
+
+    /// The columns of a table, and their types.
+    pub(super) fn columns(&self, table: &str) -> Result<Vec<(String, Type)>> {
+        let statement = self.wait(self.client.prepare(&format!("SELECT * FROM {table}")))?;
+        Ok(statement.columns().iter().map(|column| (column.name().to_owned(), column.type_().clone())).collect())
+    }
+
+    /// Sends rows to a table as they come.
+    pub(super) fn copy_in<T>(
+        &self,
+        sql: &str,
+        types: &[Type],
+        mut next: impl FnMut() -> Option<Vec<T>>,
+        param: fn(&T) -> Param<'_>,
+    ) -> Result<u64> {
+        self.wait(async {
+            let writer = BinaryCopyInWriter::new(self.client.copy_in(sql).await?, types);
+            let mut writer = std::pin::pin!(writer);
+            while let Some(row) = next() {
+                let params: Vec<Param<'_>> = row.iter().map(param).collect();
+                let params: Vec<&(dyn Encode + Sync)> = params.iter().map(|value| value as _).collect();
+                writer.as_mut().write(&params).await?;
+            }
+            writer.finish().await
+        })
+    }
+
+    /// Reads rows as they come, however many.
+    pub(super) fn each_row(&self, sql: &str, mut read: impl FnMut(&Row<'_>) -> Result<()>) -> Result<()> {
+        let mut outcome = Ok(());
+        self.wait(async {
+            let none: [&(dyn Encode + Sync); 0] = [];
+            let rows = self.client.query_raw(sql, none).await?;
+            let mut rows = std::pin::pin!(rows);
+            while let Some(row) = rows.next().await {
+                outcome = read(&Row::of(row?));
+                if outcome.is_err() {
+                    break;
+                }
+            }
+            Ok(())
+        })?;
+        outcome
     }
 
     /// Runs statements without values and one with, without waiting; the first column of its row is told when it is known.

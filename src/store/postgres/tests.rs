@@ -158,3 +158,58 @@ async fn several_instances_share_a_database() {
     one.close().await.expect("closes");
     assert_eq!(two.fail_abandoned().await.expect("a look"), 1, "whoever answered it has left");
 }
+
+/// A schema that goes when the test does.
+fn another_schema(url: &str) -> PostgresSettings {
+    let schema = format!("temporary_{}", uuid::Uuid::new_v4().simple());
+    let patience = std::time::Duration::from_secs(300);
+    PostgresSettings { schema, statement_timeout: patience, wait_timeout: patience, ..PostgresSettings::new(url) }
+}
+
+/// A file with a random history moves as it is: every table, with its keys; the guards are up again, and a database that has
+/// something is left alone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_data_file_moves_into_a_database() {
+    let Ok(url) = std::env::var("RECALLD_TEST_POSTGRES") else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("r.db");
+    let clock = || Arc::new(ManualClock::at(Timestamp::from_second(1_700_000_000).expect("a time")));
+    let file = Arc::new(Sqlite::open(&path, clock()).expect("a file"));
+    let beside = Sqlite::temporary(clock()).expect("a store in a new folder");
+    two_stores_answer_alike([Arc::clone(&file) as Arc<dyn Store>, Arc::new(beside)], 7, STEPS).await;
+    let (scope, session) = (Scope::as_stored("acme", "ann"), RandomIds.session());
+    for n in 0..30 {
+        add(&*file, &scope, session, &format!("said {n} in the file, with a \0 in it")).await;
+    }
+    file.archive().move_out(&scope, session, 20, 100).await.expect("moved into blocks");
+    let kept = file.turns(&scope, session, crate::store::PageRequest::first(99)).await.expect("read").expect("there");
+
+    let settings = another_schema(&url);
+    let moved = Postgres::move_in(settings.clone(), path.clone(), |_, _| {}).await.expect("moved");
+    let rows = |table: &str| moved.rows.iter().find(|(name, _)| name == table).expect(table).1;
+    assert!(
+        rows("turn") >= 30 && rows("session") > 1 && rows("block") > 0 && rows("place") == rows("turn"),
+        "{moved:?}"
+    );
+    let found = Postgres::verify(settings.clone()).await.expect("looked");
+    assert_eq!((found.problems, moved.secret), (Vec::<String>::new(), false));
+
+    let again = Postgres::move_in(settings.clone(), path, |_, _| {}).await.expect_err("it is not empty");
+    assert!(again.to_string().contains("the database is not empty"), "{again}");
+
+    let mut store = Postgres::open(settings, clock()).await.expect("opens");
+    store.temporary = true;
+    let there = store.turns(&scope, session, crate::store::PageRequest::first(99)).await.expect("read").expect("there");
+    assert_eq!(there.items, kept.items);
+    add(&store, &scope, session, "said in the database").await;
+    let open = store.pool.read(Whose::Ours, |db| {
+        let sql = "SELECT count(*) FROM pg_class JOIN pg_namespace n ON n.oid = relnamespace
+                   WHERE n.nspname = current_schema() AND relrowsecurity AND NOT relforcerowsecurity";
+        let unguarded: i64 = db.query_row(sql, [], |row| row.get(0)).map_err(|error| meaning(&error))?;
+        let sql = "SELECT count(*) FROM pg_trigger JOIN pg_class c ON c.oid = tgrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+                   WHERE n.nspname = current_schema() AND NOT tgisinternal AND tgenabled = 'D'";
+        let asleep: i64 = db.query_row(sql, [], |row| row.get(0)).map_err(|error| meaning(&error))?;
+        Ok((unguarded, asleep))
+    });
+    assert_eq!(open.await.expect("looked"), (0, 0), "guards and triggers are as they were");
+}

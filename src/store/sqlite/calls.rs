@@ -17,9 +17,9 @@ use crate::store::archive::{Archive, ArchiveSize, Moved, Packed};
 use crate::store::erasure::{Erasure, Erasures};
 use crate::store::whose::Whose;
 use crate::store::{
-    ChangeMark, Changes, DerivedRow, DueTurn, Episodes, Expired, Expiry, Facts, HistoryMatch, Jobs, Kept, Knowledge,
-    Ledger, Opened, Outbox, Page, PageRequest, RecallCursor, RecallPage, Recent, Revised, Stats, Store, StoreFuture,
-    Takeout, Tenants, Todo, Topics, Trail,
+    Backup, ChangeMark, Changes, DerivedRow, DueTurn, Episodes, Expired, Expiry, Facts, HistoryMatch, Jobs, Kept,
+    Knowledge, Ledger, Opened, Outbox, Page, PageRequest, RecallCursor, RecallPage, Recent, Revised, Stats, Store,
+    StoreFuture, Takeout, Tenants, Todo, Topics, Trail,
 };
 
 /// Sessions of visitors that are removed in one transaction.
@@ -301,6 +301,10 @@ impl Store for Backend {
                 }
             }
         })
+    }
+
+    fn backup(&self) -> StoreFuture<'_, Backup> {
+        self.copied()
     }
 
     fn ping(&self) -> StoreFuture<'_, ()> {

@@ -6,6 +6,7 @@ use std::path::Path;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
+use super::pages::{self, OnDamage};
 use crate::store::StoreError;
 
 /// Older releases of SQLite can corrupt a WAL under concurrent checkpoints.
@@ -36,6 +37,9 @@ const MIGRATIONS: [&str; 14] = [
 /// The schema version this binary writes.
 pub(super) const SCHEMA_VERSION: i64 = MIGRATIONS.len() as i64;
 
+/// What is said of a page whose sum is wrong.
+const DAMAGED_PAGE: &str = "a page is not what was written; the log says which, and `recalld verify` what was on it";
+
 /// What every connection is set to. `FULL` is what makes an acknowledged turn survive a power loss.
 const SETTINGS: &str = "
     PRAGMA journal_mode = WAL;
@@ -51,13 +55,17 @@ const SETTINGS: &str = "
 /// Opens the writing connection: makes the file if need be, refuses what is not ours, migrates.
 pub(super) fn open_writer(path: &Path) -> Result<Connection, StoreError> {
     assert!(rusqlite::version_number() >= SQLITE_VERSION_MIN, "recalld is built with SQLite 3.51.3 or later");
-    make_private(path)?;
-    let db = open(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    let is_new = make_private(path)?;
+    let db = open(path, OpenFlags::SQLITE_OPEN_READ_WRITE, OnDamage::Refuse)?;
+    if is_new {
+        pages::begin(&db).map_err(|error| opening(path, &error))?;
+    }
     let version = check_ours(&db, path)?;
     db.execute_batch(SETTINGS).map_err(|error| opening(path, &error))?;
     #[cfg(debug_assertions)]
     lower_synchronous(&db).map_err(|error| opening(path, &error))?;
     migrate(&db, version).map_err(|error| opening(path, &error))?;
+    pages::add(&db, path).map_err(|error| opening(path, &error))?;
     Ok(db)
 }
 
@@ -72,29 +80,39 @@ fn lower_synchronous(db: &Connection) -> rusqlite::Result<()> {
 
 /// Opens a connection that can only read.
 pub(super) fn open_reader(path: &Path) -> Result<Connection, StoreError> {
-    let db = open(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    open_to_read(path, OnDamage::Refuse)
+}
+
+/// Opens a connection that can only read, and that reads on where a page is damaged.
+pub(super) fn open_noting(path: &Path) -> Result<Connection, StoreError> {
+    open_to_read(path, OnDamage::Note)
+}
+
+fn open_to_read(path: &Path, on_damage: OnDamage) -> Result<Connection, StoreError> {
+    let db = open(path, OpenFlags::SQLITE_OPEN_READ_ONLY, on_damage)?;
     let settings = "PRAGMA busy_timeout = 5000; PRAGMA trusted_schema = OFF; \
                     PRAGMA query_only = ON; PRAGMA cache_size = -4000;";
     db.execute_batch(settings).map_err(|error| opening(path, &error))?;
     Ok(db)
 }
 
-fn open(path: &Path, access: OpenFlags) -> Result<Connection, StoreError> {
+fn open(path: &Path, access: OpenFlags, on_damage: OnDamage) -> Result<Connection, StoreError> {
     let flags = access | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_EXRESCODE;
-    let db = Connection::open_with_flags(path, flags).map_err(|error| opening(path, &error))?;
+    let db = pages::open(path, flags, on_damage).map_err(|error| opening(path, &error))?;
     db.set_prepared_statement_cache_capacity(64);
     // Plans must not depend on values: SQLite would else prepare a statement anew for each value it peeked at.
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(|error| opening(path, &error))?;
     Ok(db)
 }
 
-/// Makes the folder and the file, readable by nobody else. SQLite gives the same mode to what it adds.
-fn make_private(path: &Path) -> Result<(), StoreError> {
+/// Makes the folder and the file, readable by nobody else. SQLite gives the same mode to what it adds. Answers whether there is
+/// nothing in the file yet.
+fn make_private(path: &Path) -> Result<bool, StoreError> {
     let cannot = |error: std::io::Error| StoreError::CannotOpen { path: path.into(), reason: error.to_string() };
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     std::fs::create_dir_all(folder).map_err(cannot)?;
-    if path.exists() {
-        return Ok(());
+    if let Ok(known) = path.metadata() {
+        return Ok(known.len() == 0);
     }
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
@@ -104,7 +122,7 @@ fn make_private(path: &Path) -> Result<(), StoreError> {
     // The new name is in the folder, and the folder must reach the disk as well.
     #[cfg(unix)]
     std::fs::File::open(folder).and_then(|folder| folder.sync_all()).map_err(cannot)?;
-    Ok(())
+    Ok(true)
 }
 
 /// Answers the schema version of a file of ours, 0 for an empty one.
@@ -141,8 +159,18 @@ fn migrate(db: &Connection, from: i64) -> rusqlite::Result<()> {
     ))
 }
 
+/// An empty file of the newest version, in memory: what the schema should be like.
+pub(super) fn newest_schema() -> rusqlite::Result<Connection> {
+    let db = Connection::open_in_memory()?;
+    migrate(&db, 0)?;
+    Ok(db)
+}
+
 /// Says what an error means while a file is opened.
 fn opening(path: &Path, error: &rusqlite::Error) -> StoreError {
+    if pages::is_damage(error) {
+        return StoreError::DamagedFile(format!("`{}`: {DAMAGED_PAGE}", path.display()));
+    }
     match error.sqlite_error_code() {
         Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
             StoreError::NotOurs { path: path.into(), reason: error.to_string() }
@@ -153,7 +181,11 @@ fn opening(path: &Path, error: &rusqlite::Error) -> StoreError {
 
 /// Says what an error means while data is read or written.
 pub(super) fn meaning(error: &rusqlite::Error) -> StoreError {
+    if pages::is_damage(error) {
+        return StoreError::DamagedFile(DAMAGED_PAGE.into());
+    }
     match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseCorrupt) => StoreError::DamagedFile(error.to_string()),
         Some(ErrorCode::DiskFull) => StoreError::Full(error.to_string()),
         // Too big or of the wrong kind is no passing trouble: the same write would be refused for ever.
         Some(ErrorCode::ConstraintViolation | ErrorCode::TooBig | ErrorCode::TypeMismatch) => {

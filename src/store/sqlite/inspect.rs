@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use rusqlite::{Connection, ErrorCode};
+use rusqlite::Connection;
 
 use super::Sqlite;
 use super::connect::{SCHEMA_VERSION, check_ours, meaning, open_reader};
@@ -66,8 +66,10 @@ impl Sqlite {
         match told() {
             Ok(told) => Ok(told.into_iter().filter(|problem| problem != "ok").collect()),
             // So damaged that not even the check gets through.
-            Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt) => Ok(vec![error.to_string()]),
-            Err(error) => Err(meaning(&error)),
+            Err(error) => match meaning(&error) {
+                StoreError::DamagedFile(what) => Ok(vec![what]),
+                error => Err(error),
+            },
         }
     }
 }

@@ -18,9 +18,10 @@ use crate::scope::TenantScope;
 use crate::store::erasure::{Erasure, Erasures};
 use crate::store::whose::Whose;
 use crate::store::{
-    AskedPassages, DuePassage, HeldDocument, Knowledge, KnowledgeBounds, KnowledgeOutline, NewDocument, Page,
-    PageRequest, SeenPassages, StoreError, StoreFuture,
+    AskedPassages, DocumentArrival, DuePassage, HeldDocument, Knowledge, KnowledgeBounds, KnowledgeOutline,
+    NewDocument, Page, PageRequest, SeenPassages, StoreError, StoreFuture,
 };
+use crate::takeout::DocumentRecord;
 
 const DOCUMENT: &str = "key, id, name, title, kind, version, bytes, created_at, updated_at,
     (SELECT count(*) FROM passage WHERE document = key), (SELECT count(embedder) FROM passage WHERE document = key)";
@@ -103,6 +104,11 @@ fn keep(
             find(db, tenant, id)?.ok_or_else(|| StoreError::Refused("the document is not there".into()))?;
         kept.push(document);
     }
+    within(db, tenant, most).map(|()| kept)
+}
+
+/// Whether a tenant knows no more than it may.
+fn within(db: &Connection, tenant: &str, most: KnowledgeBounds) -> Result<(), StoreError> {
     let count = |sql: &str| db.query_row(sql, [tenant], |row| row.get::<_, usize>(0)).map_err(|error| meaning(&error));
     let documents = count("SELECT count(*) FROM document WHERE tenant = ?1")?;
     let passages = count("SELECT count(*) FROM document CROSS JOIN passage ON document = key WHERE tenant = ?1")?;
@@ -111,7 +117,7 @@ fn keep(
     match () {
         () if documents > most.documents => Err(over("documents", most.documents)),
         () if passages > most.passages => Err(over("passages of documents", most.passages)),
-        () => Ok(kept),
+        () => Ok(()),
     }
 }
 
@@ -138,6 +144,33 @@ fn keep_one(db: &Connection, tenant: &str, new: &NewDocument, mark: i64, now: i6
     send(db, original, params![key, new.original])?;
     insert_passages(db, key, new)?;
     Ok(id)
+}
+
+/// Whether nothing here has the name of a document that arrives.
+pub(super) fn is_new(db: &Connection, tenant: &str, arrival: &DocumentArrival) -> Result<bool, StoreError> {
+    let document = &arrival.record.document;
+    Ok(named(db, tenant, &document.name)?.is_none() && find(db, tenant, document.id)?.is_none())
+}
+
+/// Takes in a document as it was. Answers whether it is new.
+pub(super) fn take_in(db: &Connection, tenant: &str, arrival: &DocumentArrival, now: i64) -> Result<bool, StoreError> {
+    if !is_new(db, tenant, arrival)? {
+        return Ok(false);
+    }
+    let DocumentRecord { document, original, passages } = arrival.record.clone();
+    let taken = "SELECT EXISTS (SELECT 1 FROM document WHERE id = ?1)";
+    let is_taken: bool =
+        db.query_row(taken, [document.id.as_uuid().as_bytes()], |row| row.get(0)).map_err(|error| meaning(&error))?;
+    let id = if is_taken { arrival.else_id } else { document.id };
+    let Document { name, title, kind, version, created_at, updated_at, .. } = document;
+    let new = NewDocument { id, name, title, kind, original, passages, vectors: None };
+    let checksum = xxh3_64(&new.original) as i64;
+    let key = insert(db, tenant, &new, checksum, changes(db, tenant, now)?, created_at.as_microsecond())?;
+    let sql = "UPDATE document SET version = ?2, updated_at = ?3 WHERE key = ?1";
+    send(db, sql, params![key, version, updated_at.as_microsecond()])?;
+    send(db, "INSERT INTO original (document, bytes) VALUES (?1, ?2)", params![key, new.original])?;
+    insert_passages(db, key, &new)?;
+    within(db, tenant, arrival.most).map(|()| true)
 }
 
 fn insert(

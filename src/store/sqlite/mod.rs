@@ -4,7 +4,9 @@
 //! `readers`, `row` (a turn as a row), then the statements: `session`, `turn`, `expire`, `recall`, `job`, `episode`,
 //! `told` (what of those is recalled), `topic` (which turn belongs to which), `topics` (what is kept of them), `archive` (text in
 //! blocks), `fact` (which turns are to be understood), `facts` (what was said and what follows), `ledger` (what the memory
-//! model costs), `tenants` and `seal` (who may come in), `takeout` (records for a file and from one), `erase` (what goes for good) and `book` (what did), `outbox` (webhooks to deliver), `knowledge` (what tenants know). `changes` tells what the
+//! model costs), `tenants` and `seal` (who may come in), `takeout` (records for a file and from one), `erase` (what goes for
+//! good) and `book` (what did), `outbox` (webhooks to deliver), `knowledge` (what tenants know), `pages` (a sum in every
+//! page), `examine` and `verify` (whether all is what was written), `copy` and `restore` (backups). `changes` tells what the
 //! writer touched, `inspect` looks at a file from outside.
 
 mod archive;
@@ -13,8 +15,10 @@ mod calls;
 mod changes;
 mod connect;
 mod consolidate;
+mod copy;
 mod episode;
 mod erase;
+mod examine;
 mod expire;
 mod fact;
 mod facts;
@@ -25,9 +29,11 @@ mod ledger;
 mod lock;
 mod made;
 mod outbox;
+mod pages;
 mod place;
 mod readers;
 mod recall;
+mod restore;
 mod revision;
 mod row;
 mod seal;
@@ -40,9 +46,12 @@ mod topic;
 mod topics;
 mod trace;
 mod turn;
+mod verify;
 mod writer;
 
 pub use inspect::Inspection;
+pub use pages::connection;
+pub use restore::Restored;
 
 use std::future::ready;
 use std::hash::Hash;
@@ -59,6 +68,7 @@ use self::job::Due;
 use self::lock::Lock;
 use self::readers::Readers;
 use self::writer::{Notes, Writer};
+use super::backup::Backup;
 use super::erasure::{Entry, Erasure, Marks};
 use super::whose::Whose;
 use super::{AskedPassages, ChangeMark, Expired, SeenPassages, StoreError, StoreFuture};
@@ -136,6 +146,7 @@ impl Sqlite {
         }
         let lock = Lock::take(path)?;
         let book = Arc::new(Book::open(path)?);
+        copy::tidy(path);
         let db = connect::open_writer(path)?;
         let changes = Arc::new(ChangeLog::default());
         changes::listen(&db, &changes)?;
@@ -364,6 +375,15 @@ impl Sqlite {
 
     /// Nothing here remembers tenants by name.
     fn tenant_gone(&self, _what: &Erasure) {}
+
+    /// A copy of the file as it is now.
+    fn copied(&self) -> StoreFuture<'_, Backup> {
+        let (data, now) = (self.readers.path().to_owned(), self.clock.now());
+        Box::pin(async move {
+            let made = tokio::task::spawn_blocking(move || copy::copy(&data, now)).await;
+            made.map_err(|error| StoreError::Disk(error.to_string()))?
+        })
+    }
 
     /// Writes what is left and lets go of the file.
     fn end(&self) -> StoreFuture<'_, ()> {

@@ -85,5 +85,7 @@ impl Readers {
 fn at_one_moment<T>(db: &Connection, work: impl FnOnce(&Connection) -> Result<T, StoreError>) -> Result<T, StoreError> {
     run(db, "BEGIN")?;
     let found = work(db);
-    run(db, "COMMIT").and(found)
+    // A damaged page ends the transaction with the statement that met it.
+    let ended = if db.is_autocommit() { Ok(()) } else { run(db, "COMMIT") };
+    found.and_then(|found| ended.map(|()| found))
 }

@@ -34,6 +34,11 @@ pub(super) fn secret(path: &Path, fresh: [u8; 32], too_short: &str) -> Result<Ve
     }
 }
 
+/// The secret of a data file, if it has one.
+pub(super) fn held(data: &Path) -> Option<Vec<u8>> {
+    read(&secret_path(data)).ok()
+}
+
 fn read(path: &Path) -> std::io::Result<Vec<u8>> {
     let mut secret = Vec::new();
     File::open(path)?.take(4_096).read_to_end(&mut secret)?;

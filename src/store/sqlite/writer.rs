@@ -108,7 +108,7 @@ where
     fn run(&mut self, db: &Connection) -> Result<(), StoreError> {
         let Some(work) = self.work.take() else { return Ok(()) };
         let outcome = within_savepoint(db, work);
-        let fatal = outcome.as_ref().err().filter(|error| error.may_pass()).cloned();
+        let fatal = outcome.as_ref().err().filter(|error| error.ends_transaction()).cloned();
         self.outcome = Some(outcome);
         fatal.map_or(Ok(()), Err)
     }
@@ -116,6 +116,11 @@ where
     fn answer(self: Box<Self>, fate: Result<(), StoreError>) {
         let outcome = match fate {
             Ok(()) => self.outcome.unwrap_or(Err(StoreError::Closed)),
+            // Damage is the answer to the write that met it; what was written beside it may well be written later.
+            Err(StoreError::DamagedFile(what)) => match self.outcome {
+                Some(Err(own)) => Err(own),
+                _ => Err(StoreError::Disk(format!("a write in the same transaction met damage: {what}"))),
+            },
             Err(error) => Err(error),
         };
         // The caller may be gone; the write stands all the same.
@@ -135,7 +140,7 @@ fn within_savepoint<T>(
     });
     match outcome {
         Ok(value) => run(db, "RELEASE write").map(|()| value),
-        Err(error) if error.may_pass() => Err(error),
+        Err(error) if error.ends_transaction() => Err(error),
         Err(error) => run(db, "ROLLBACK TO write").and_then(|()| run(db, "RELEASE write")).and(Err(error)),
     }
 }

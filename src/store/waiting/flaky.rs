@@ -223,6 +223,10 @@ impl Store for Flaky {
         self.inner.topics()
     }
 
+    fn backup(&self) -> StoreFuture<'_, Backup> {
+        self.inner.backup()
+    }
+
     fn takeout(&self) -> &dyn Takeout {
         self.inner.takeout()
     }

@@ -44,6 +44,13 @@ impl<'a> Sought<'a> {
     }
 }
 
+/// Words in the bytes of one file.
+pub(super) fn in_bytes(file: &Path, words: &[String]) -> Vec<String> {
+    let mut found = Vec::new();
+    Sought::new(words).find("the file", &std::fs::read(file).expect("a file"), &mut found);
+    found
+}
+
 /// Words in any file of a folder, in any value of its database, and in its blocks unpacked.
 pub(super) fn in_files(folder: &Path, words: &[String]) -> Vec<String> {
     let (sought, mut found) = (Sought::new(words), Vec::new());

@@ -10,7 +10,7 @@ use super::super::recall::SHOWN;
 use super::super::session::{execute, send};
 use super::super::sql::{Connection, OptionalExtension, Row, params};
 use super::erase::is_kept_out;
-use super::row::{Family, act, all, bytes};
+use super::row::{Family, all, bytes};
 use super::settle::{Because, settle};
 use crate::fact::{Act, Change, Maker, Statement};
 use crate::id::{FactId, MessageId, SessionId, TurnId};
@@ -128,7 +128,7 @@ fn replace(db: &Connection, one: &Understood, shown: bool) -> Result<(BTreeSet<F
 }
 
 /// Whether a user may have a fact about this: what is known already may always be said again or ended.
-fn has_room(db: &Connection, scope: &Scope, said: &Statement) -> Result<bool, StoreError> {
+pub(super) fn has_room(db: &Connection, scope: &Scope, said: &Statement) -> Result<bool, StoreError> {
     let (tenant, user) = (scope.tenant().as_str(), scope.user().as_str());
     let sql = "SELECT EXISTS (SELECT 1 FROM fact_statement
                        WHERE tenant = ?1 AND user = ?2 AND category = ?3 AND name = ?4 AND path = ?6)
@@ -165,7 +165,7 @@ pub(super) fn keep(db: &Connection, scope: &Scope, said: &Statement) -> Result<b
         said.key.category.as_str(),
         said.key.name,
         said.key.path(),
-        act(said.act),
+        said.act.as_str(),
         said.value,
         said.confidence,
         said.importance,

@@ -1,6 +1,7 @@
 //! Facts in SQL: `row` (statements and facts as rows), `learn` (statements come and go), `settle` (facts follow),
-//! `undo` (and back), `read` (what is kept).
+//! `undo` (and back), `read` (what is kept), `carry` (as records, and back).
 
+mod carry;
 mod erase;
 mod learn;
 mod read;
@@ -8,6 +9,7 @@ mod row;
 mod settle;
 mod undo;
 
+pub(super) use carry::{is_new, records, take_in};
 pub(super) use erase::{erase, is_there};
 pub(super) use learn::{SaidIn, forget, note};
 #[cfg(test)]

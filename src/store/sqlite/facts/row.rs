@@ -85,13 +85,16 @@ pub(super) const STATEMENT: &str =
          WHERE undone.what IN (said.id, said.message) AND undo.in_force = 1
            AND undo.tenant = said.tenant AND undo.user = said.user)";
 
+/// The first column behind [`STATEMENT`].
+pub(super) const AFTER_STATEMENT: usize = 20;
+
 pub(super) fn read_statement(row: &Row<'_>) -> sql::Result<KeptStatement> {
     let statement = Statement {
         order: row.get(0)?,
         id: FactId::from_uuid(Uuid::from_bytes(row.get(1)?)),
         key: key(row, 2)?,
         value: row.get(4)?,
-        act: parse_act(row.get_ref(5)?.as_str()?),
+        act: Act::parse(row.get_ref(5)?.as_str()?).unwrap_or(Act::State),
         confidence: row.get(6)?,
         importance: row.get(7)?,
         from: time(row, 8)?,
@@ -137,23 +140,6 @@ pub(super) fn message(row: &Row<'_>, at: usize) -> sql::Result<Option<MessageId>
 
 fn time(row: &Row<'_>, at: usize) -> sql::Result<Option<jiff::Timestamp>> {
     Ok(row.get::<_, Option<i64>>(at)?.map(from_micros))
-}
-
-/// The word of an act in the database.
-pub(super) fn act(act: Act) -> &'static str {
-    match act {
-        Act::State => "state",
-        Act::Correct => "correct",
-        Act::End => "end",
-    }
-}
-
-fn parse_act(word: &str) -> Act {
-    match word {
-        "correct" => Act::Correct,
-        "end" => Act::End,
-        _ => Act::State,
-    }
 }
 
 /// The bytes of an id that may be missing.

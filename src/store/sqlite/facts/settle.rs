@@ -92,7 +92,7 @@ const KEEP: &str = "
     RETURNING key";
 
 /// Writes a fact and answers its key.
-fn keep(db: &Connection, scope: &Scope, fact: &Fact, ender: Option<u64>) -> Result<i64, StoreError> {
+pub(super) fn keep(db: &Connection, scope: &Scope, fact: &Fact, ender: Option<u64>) -> Result<i64, StoreError> {
     let micros = |time: Option<Timestamp>| time.map(Timestamp::as_microsecond);
     let values = params![
         scope.tenant().as_str(),

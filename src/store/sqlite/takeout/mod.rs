@@ -5,16 +5,18 @@ mod write;
 
 use std::sync::Arc;
 
-use super::Backend;
+use jiff::Timestamp;
+
 use super::job::Follow;
+use super::{Backend, facts, knowledge};
 use crate::id::SessionId;
-use crate::scope::{Scope, Tenant, User};
+use crate::scope::{Scope, Tenant, TenantScope, User};
 use crate::store::whose::Whose;
 use crate::store::{
-    Arrival, EpisodesAfter, SessionsAfter, StoreError, StoreFuture, TakenIn, Takeout, TopicsAfter, TurnRecords,
-    TurnsAfter,
+    Arrival, DocumentArrival, EpisodesAfter, FactsFrom, FactsRecords, SessionsAfter, StoreError, StoreFuture, TakenIn,
+    Takeout, TopicsAfter, TurnRecords, TurnsAfter,
 };
-use crate::takeout::{EpisodeRecord, SessionRecord, TopicRecord};
+use crate::takeout::{EpisodeRecord, FactRecord, SessionRecord, TopicRecord};
 
 impl Takeout for Backend {
     fn next_user(&self, tenant: &Tenant, after: Option<&User>) -> StoreFuture<'_, Option<Scope>> {
@@ -24,6 +26,16 @@ impl Takeout for Backend {
 
     fn topic_records(&self, scope: &Scope, which: TopicsAfter) -> StoreFuture<'_, Option<Vec<TopicRecord>>> {
         self.read(scope, move |db, scope| read::topics(db, scope, which))
+    }
+
+    fn fact_records(
+        &self,
+        scope: &Scope,
+        from: FactsFrom,
+        since: Option<Timestamp>,
+        limit: usize,
+    ) -> StoreFuture<'_, FactsRecords> {
+        self.read(scope, move |db, scope| facts::records(db, scope, &from, since, limit))
     }
 
     fn session_records(&self, scope: &Scope, which: SessionsAfter) -> StoreFuture<'_, Option<Vec<SessionRecord>>> {
@@ -61,6 +73,25 @@ impl Takeout for Backend {
                 self.read(scope, move |db, scope| count(&episodes, |record| write::is_new_episode(db, scope, record)))
             }
             false => self.write(scope, move |db, scope| count(&episodes, |record| write::gone(db, scope, record))),
+        }
+    }
+
+    fn take_in_facts(&self, scope: &Scope, records: Vec<FactRecord>, dry: bool) -> StoreFuture<'_, u64> {
+        if dry {
+            return self.read(scope, move |db, scope| count(&records, |record| facts::is_new(db, scope, record)));
+        }
+        let clock = Arc::clone(&self.clock);
+        self.write(scope, move |db, scope| count(&records, |record| facts::take_in(db, scope, record, clock.now())))
+    }
+
+    fn take_in_document(&self, tenant: &TenantScope, arrival: DocumentArrival, dry: bool) -> StoreFuture<'_, bool> {
+        let (tenant, clock) = (tenant.clone(), Arc::clone(&self.clock));
+        let whose = Whose::from(tenant.tenant());
+        match dry {
+            true => self.read_for(whose, move |db| knowledge::is_new(db, tenant.tenant().as_str(), &arrival)),
+            false => self.write_for(whose, move |db| {
+                knowledge::take_in(db, tenant.tenant().as_str(), &arrival, clock.now().as_microsecond())
+            }),
         }
     }
 }

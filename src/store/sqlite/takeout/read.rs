@@ -21,6 +21,9 @@ use crate::topic::Topic;
 const NEXT_USER: &str = "SELECT min(user) FROM (
     SELECT min(user) AS user FROM session WHERE tenant = ?1 AND user > ?2 UNION ALL
     SELECT min(user) FROM topic WHERE tenant = ?1 AND user > ?2 UNION ALL
+    SELECT min(user) FROM fact_statement WHERE tenant = ?1 AND user > ?2 UNION ALL
+    SELECT min(user) FROM fact_undo WHERE tenant = ?1 AND user > ?2 UNION ALL
+    SELECT min(user) FROM fact_erased WHERE tenant = ?1 AND user > ?2 UNION ALL
     SELECT min(user) FROM episode WHERE tenant = ?1 AND user > ?2)";
 
 pub(super) fn next_user(db: &Connection, tenant: &Tenant, after: Option<&User>) -> Result<Option<Scope>, StoreError> {

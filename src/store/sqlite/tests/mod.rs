@@ -4,6 +4,7 @@ mod archive;
 mod checksum;
 mod constraints;
 mod file;
+mod pages;
 mod plan;
 mod recall;
 mod writer;
@@ -61,9 +62,9 @@ impl DataFile {
         path.into()
     }
 
-    /// A second connection to the same file, past everything that guards it.
+    /// A second connection to the same file, past everything that guards it but the sums of its pages.
     fn raw(&self) -> Connection {
-        Connection::open(&self.path).expect("a connection")
+        super::connection(&self.path).expect("a connection")
     }
 
     fn open(&self) -> Sqlite {
