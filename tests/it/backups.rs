@@ -98,7 +98,9 @@ fn backups_under_load_restore_to_a_state_that_was() {
 fn a_killed_backup_is_whole_or_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let server = Server::start(folder.path(), &BUILTIN);
-    assert!(chat(&server, SESSION, &"what is linseed oil? ".repeat(2_000)));
+    for n in 0..20 {
+        assert!(chat(&server, SESSION, &format!("{n}: what is linseed oil? ").repeat(100)));
+    }
     let (mut whole, mut begun) = (0, 0);
     for round in 0..rounds() {
         let name = format!("killed-{round}");
@@ -118,7 +120,7 @@ fn a_killed_backup_is_whole_or_refused() {
             let (code, told, complaint) =
                 run(there.path(), &["restore", &folder.path().join(&name).display().to_string()]);
             assert_eq!(code, 0, "{told}{complaint}");
-            assert_eq!(numbers(there.path(), SESSION), [1]);
+            assert_eq!(numbers(there.path(), SESSION).len(), 20);
             whole += 1;
         } else if partial.exists() {
             let (code, _, complaint) = run(there.path(), &["restore", &partial.display().to_string()]);

@@ -84,6 +84,28 @@ async fn what_a_chat_asks_to_forget_loses_its_words() {
     assert!(!recalled["text"].to_string().contains("jazz"), "{recalled}");
 }
 
+/// What was forgotten is told by no summary and no topic, and what else was said still is.
+#[tokio::test]
+async fn what_a_chat_asks_to_forget_is_told_by_no_summary() {
+    let house = House::open();
+    say(&house, "ann", SESSION, "I like jazz.").await;
+    for n in 0..24 {
+        say(&house, "ann", SESSION, &format!("The shed in Porto needs {n} litres of linseed oil paint.")).await;
+    }
+    let told = async || {
+        house.memory.tend_topics().await.expect("topics");
+        while house.memory.run_jobs_once().await.expect("jobs").done > 0 {}
+        let told = house.get("/api/v1/episodes?limit=50").user("ann").send().await.expect(200);
+        let topics = house.get("/api/v1/topics?limit=50").user("ann").send().await.expect(200);
+        format!("{told}{topics}")
+    };
+    let before = told().await;
+    assert!(before.contains("jazz") && before.contains("linseed"), "{before}");
+    say(&house, "ann", SESSION, "Please forget that I like jazz.").await;
+    let after = told().await;
+    assert!(!after.contains("jazz") && after.contains("linseed"), "{after}");
+}
+
 fn run(folder: &std::path::Path, arguments: &[&str]) -> Output {
     let mut command = recalld(folder, arguments, &[("RECALLD_UPSTREAM", "builtin")]);
     command.stdout(std::process::Stdio::piped()).output().expect("the binary runs")

@@ -23,6 +23,7 @@ use crate::store::{
     DaySpent, Erasure, FactsFrom, KnowledgeBounds, NewDocument, PageRequest, SessionsAfter, Store, Todo, TopicsAfter,
     Trail, TurnsAfter, WhichFacts, WhichTopics,
 };
+use crate::takeout::FactRecord;
 
 /// A tenant, and what it calls its things.
 pub struct Neighbour {
@@ -175,7 +176,7 @@ impl Neighbour {
         self.tell("topic records", records.map(|records| records.map(|records| records.len())));
         for from in [FactsFrom::START, FactsFrom::Unsaid(None), FactsFrom::Names(None)] {
             let part = store.takeout().fact_records(&scope, from, None, 50).await;
-            self.tell("fact records", part.map(|part| part.records));
+            self.tell("fact records", part.map(|part| part.records.iter().map(outlined).collect::<Vec<_>>()));
         }
         let which = WhichFacts { page, status: None, now: at(50), as_of: None };
         let facts = store.facts().facts_kept(&scope, which).await.map(|page| page.items);
@@ -251,4 +252,17 @@ fn without_times(told: &str) -> String {
         rest = &rest[at + length..];
     }
     left + rest
+}
+
+/// A record without its times: they are not the same in two lives.
+fn outlined(record: &FactRecord) -> String {
+    match record {
+        FactRecord::Undo(undo) => format!("undid {}", undo.what.len()),
+        FactRecord::Unsaid(_) => "unsaid".to_owned(),
+        FactRecord::Known(known) => {
+            let said: Vec<&str> = known.statements.iter().map(|(said, _)| said.value.as_str()).collect();
+            let held: Vec<&str> = known.facts.iter().map(|(fact, _)| fact.value.as_str()).collect();
+            format!("{}: said {said:?}, held {held:?}, {} events", known.name, known.events.len())
+        }
+    }
 }

@@ -9,7 +9,7 @@ use super::row::{COLUMNS as TURN_COLUMNS, TurnRow};
 use super::session::{self, cursor, execute, rows_max};
 use super::sql::{self, Connection, OptionalExtension, Row, params};
 use super::topics::tell;
-use super::{Backend, consolidate, job, made, told};
+use super::{Backend, consolidate, facts, job, made, told};
 use crate::clock::from_micros;
 use crate::episode::{Episode, Leaving, Level, Meaning};
 use crate::id::{EpisodeId, SessionId};
@@ -213,11 +213,12 @@ fn stretch(db: &Connection, scope: &Scope, id: SessionId, first: u64, last: u64)
         Err(StoreError::Damaged { .. }) => None,
         turn => Some(turn),
     };
-    Ok(Stretch {
-        turns: rows.into_iter().filter_map(turn).collect::<Result<_, _>>()?,
-        stamp: stamp(db, key, first, last)?,
-        whole: is_whole(db, key, first, last)?,
-    })
+    let mut turns = rows.into_iter().filter_map(turn).collect::<Result<Vec<_>, _>>()?;
+    // What somebody asked to have forgotten is said, and not told.
+    let erased = turns.iter().map(|turn| facts::said_erased(db, scope, turn.id)).collect::<Result<Vec<_>, _>>()?;
+    let mut erased = erased.into_iter();
+    turns.retain(|_| !erased.next().unwrap_or(false));
+    Ok(Stretch { turns, stamp: stamp(db, key, first, last)?, whole: is_whole(db, key, first, last)? })
 }
 
 const HOUR_MICROS: i64 = 3_600_000_000;

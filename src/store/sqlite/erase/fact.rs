@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use super::super::facts;
 use super::super::sql::Connection;
-use super::strays;
+use super::{strays, turn};
 use crate::id::FactId;
 use crate::scope::Scope;
 use crate::store::StoreError;
@@ -15,10 +15,14 @@ pub(super) fn is_there(db: &Connection, scope: &Scope, id: FactId) -> Result<boo
     facts::is_there(db, scope, id)
 }
 
-/// Removes a fact and what it followed from. The messages that said it stay, and are not understood so again.
+/// Removes a fact and what it followed from. The messages that said it stay, and are not understood so again; what was told of them is told
+/// anew without them.
 pub(super) fn erase(db: &Connection, scope: &Scope, id: FactId, now: Timestamp) -> Result<Counts, StoreError> {
-    let unsaid = facts::erase(db, scope, id, now)?;
+    let (unsaid, turns) = facts::erase(db, scope, id, now)?;
     let mut counts = Counts { facts: unsaid.facts, statements: unsaid.statements, ..Counts::default() };
+    for turn in turns {
+        counts += turn::untell(db, scope, turn)?;
+    }
     counts += strays::of_user(db, scope)?;
     Ok(counts)
 }

@@ -84,6 +84,18 @@ fn remove(db: &Connection, scope: &Scope, found: Found, now: Timestamp) -> Resul
     Ok(counts)
 }
 
+/// A turn stays and is told of no more: by summaries, which are made anew without it, and by its topic, which it leaves.
+pub(super) fn untell(db: &Connection, scope: &Scope, id: TurnId) -> Result<Counts, StoreError> {
+    let mut counts = Counts::default();
+    for Found { session, session_key, row, .. } in found(db, scope, id)? {
+        execute(db, "DELETE FROM topic_turn WHERE turn = ?1", [row.key])?;
+        execute(db, "DELETE FROM topic_todo WHERE turn = ?1", [row.key])?;
+        counts.episodes += episode::untell(db, session_key, row.number)?;
+        counts += of_session(db, scope, session, session_key)?;
+    }
+    Ok(counts)
+}
+
 fn rows(db: &Connection, key: i64) -> Result<Counts, StoreError> {
     let gone =
         |table: &str| execute(db, &format!("DELETE FROM {table} WHERE turn = ?1"), [key]).map(|gone| gone as u64);

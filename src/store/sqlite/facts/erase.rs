@@ -12,7 +12,7 @@ use super::learn::{Unsaid, keep};
 use super::row::{Family, KeptFact, STATEMENT, all, find, read_statement};
 use super::settle::{Because, settle};
 use crate::fact::{Act, Fact, Key, Statement};
-use crate::id::{FactId, MessageId};
+use crate::id::{FactId, MessageId, TurnId};
 use crate::scope::Scope;
 use crate::store::{Cause, StoreError};
 
@@ -22,14 +22,14 @@ pub(in super::super) fn is_there(db: &Connection, scope: &Scope, id: FactId) -> 
 }
 
 /// Removes a fact, and all that was said of its value under its key, the word that ended it included. What it had taken the place of
-/// does not come back: a word without words says that it ended.
+/// does not come back: a word without words says that it ended. Answers what went, and the turns whose messages said it.
 pub(in super::super) fn erase(
     db: &Connection,
     scope: &Scope,
     id: FactId,
     now: Timestamp,
-) -> Result<Unsaid, StoreError> {
-    let Some(KeptFact { fact, .. }) = find(db, scope, id)? else { return Ok(Unsaid::default()) };
+) -> Result<(Unsaid, BTreeSet<TurnId>), StoreError> {
+    let Some(KeptFact { fact, .. }) = find(db, scope, id)? else { return Ok(Default::default()) };
     let said = about(db, scope, &fact)?;
     for statement in &said {
         if let Some(message) = &statement.evidence.message {
@@ -51,7 +51,8 @@ pub(in super::super) fn erase(
     let (category, path) = (fact.key.category.as_str(), fact.key.path());
     let values = params![tenant, user, category, path, id.as_uuid().as_bytes(), fact.value];
     let facts = execute(db, gone, values)? as u64;
-    Ok(Unsaid { statements: said.len() as u64, facts })
+    let turns = said.iter().filter_map(|said| Some(said.evidence.message?.turn())).collect();
+    Ok((Unsaid { statements: said.len() as u64, facts }, turns))
 }
 
 /// Statements about a fact's key that speak for it, say its value, or name its item: all that repeat its words.
@@ -85,6 +86,16 @@ pub(super) fn unsaid(db: &Connection, scope: &Scope, messages: &[MessageId]) -> 
         }
     }
     Ok(unsaid)
+}
+
+/// Whether a turn said something that was erased.
+pub(in super::super) fn said_erased(db: &Connection, scope: &Scope, turn: TurnId) -> Result<bool, StoreError> {
+    let sql = "SELECT EXISTS (SELECT 1 FROM fact_erased WHERE tenant = ?1 AND user = ?2 AND message BETWEEN ?3 AND ?4)";
+    let (tenant, user) = (scope.tenant().as_str(), scope.user().as_str());
+    let (first, last) = (turn.message(0), turn.message(u16::MAX - 1));
+    let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
+    let values = params![tenant, user, first.as_uuid().as_bytes(), last.as_uuid().as_bytes()];
+    statement.query_row(values, |row| row.get(0)).map_err(|error| meaning(&error))
 }
 
 /// Whether a statement was erased before.

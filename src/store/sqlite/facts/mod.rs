@@ -10,7 +10,7 @@ mod settle;
 mod undo;
 
 pub(super) use carry::{is_new, records, take_in};
-pub(super) use erase::{erase, is_there};
+pub(super) use erase::{erase, is_there, said_erased};
 pub(super) use learn::{SaidIn, forget, note};
 #[cfg(test)]
 pub(super) use read::{BY_MESSAGE, BY_SESSION, HELD, SOME_OUTDATED, outdated_sql};
