@@ -7,8 +7,9 @@
 //!
 //! What is still in the write-ahead log has the log's own checksums.
 //!
-//! Reading order: `sum` (what the sum of a page is), `shim` (where it is written and compared).
+//! Reading order: `sum` (what the sum of a page is), `gap` (what does not leave with a page), `shim` (where pages pass).
 
+mod gap;
 mod shim;
 mod sum;
 

@@ -24,8 +24,8 @@ use rusqlite::{Connection, Error, Result};
 use tracing::error;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::OnDamage;
 use super::sum::{self, HEAD_BYTES, PAGE_BYTES_MIN, SUM_BYTES};
+use super::{OnDamage, gap};
 
 /// What a connection can ask of its file beside what SQLite does.
 const EXPECT_SUMS: c_int = 0x7265_6301;
@@ -67,6 +67,8 @@ struct State {
     name: String,
     on_damage: OnDamage,
     sums: Sums,
+    /// Whether pages of trees can be told from others, so that what belongs to nobody is blanked.
+    blanks: bool,
     noted: BTreeSet<u32>,
     /// The page that is written, with its sum.
     leaving: Vec<u8>,
@@ -158,12 +160,17 @@ impl State {
     fn leave(&mut self, page: &[u8], offset: i64) -> Option<&[u8]> {
         if offset == 0 && page.len() >= HEAD_BYTES {
             self.sums = if sum::has_sums(page) { Sums::With } else { Sums::Without };
+            self.blanks = gap::can_tell(page);
         }
         let number = sum::page_at(offset, page.len()).filter(|_| self.sums == Sums::With)?;
         let content = page.get(..page.len() - SUM_BYTES)?;
         self.leaving.clear();
         self.leaving.extend_from_slice(content);
-        self.leaving.extend_from_slice(&sum::of(content, number));
+        if self.blanks {
+            gap::blank(&mut self.leaving, number);
+        }
+        let sum = sum::of(&self.leaving, number);
+        self.leaving.extend_from_slice(&sum);
         Some(&self.leaving)
     }
 
@@ -249,8 +256,8 @@ unsafe extern "C" fn open(
     let name =
         if name.is_null() { String::new() } else { unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned() };
     // SAFETY: the one behind is open now.
-    let sums = unsafe { probe(file) };
-    let state = State { name, on_damage: ours.on_damage, sums, noted: BTreeSet::new(), leaving: Vec::new() };
+    let (sums, blanks) = unsafe { (probe(file), probe_blanks(file)) };
+    let state = State { name, on_damage: ours.on_damage, sums, blanks, noted: BTreeSet::new(), leaving: Vec::new() };
     // SAFETY: the memory is SQLite's for this file and large enough; the state comes first, then what makes it usable.
     unsafe {
         (*file.cast::<Wrapped>()).state = Box::into_raw(Box::new(state));
@@ -278,6 +285,15 @@ unsafe fn probe(file: *mut sqlite3_file) -> Sums {
         unsafe { read_real(file, &mut page, offset) && sum::is_right(&page, number) }
     });
     if some_right { Sums::With } else { Sums::Without }
+}
+
+/// Looks whether the pages of trees can be told from others. In a file that has none yet the first page will say.
+///
+/// SAFETY: as for [`methods`].
+unsafe fn probe_blanks(file: *mut sqlite3_file) -> bool {
+    let mut head = [0; HEAD_BYTES];
+    // SAFETY: the caller's word.
+    unsafe { read_real(file, &mut head, 0) && sum::has_sums(&head) && gap::can_tell(&head) }
 }
 
 /// SAFETY: as for [`methods`].

@@ -252,3 +252,29 @@ fn a_new_file_has_sums_from_its_first_page_on() {
     assert!(crate::store::sqlite::pages::has_sums(&db).expect("asked"));
     assert_eq!(reserved(&file), 8);
 }
+
+/// Pages that are divided leave copies of what moved: those do not reach the file, so what goes later is gone.
+#[test]
+fn what_moved_from_a_page_leaves_no_copy() {
+    let file = DataFile::new();
+    let db = open_writer(&file.path).expect("a new file");
+    db.execute_batch("CREATE TABLE names (name TEXT PRIMARY KEY) WITHOUT ROWID").expect("made");
+    let name = |n: u32| format!("{:08x}-somebody-with-a-name-of-their-own-{n}", n.wrapping_mul(0x9e37_79b9));
+    for n in 0..3_000 {
+        db.execute("INSERT INTO names VALUES (?1)", [name(n)]).expect("added");
+        if n % 50 == 0 {
+            db.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").expect("written");
+        }
+    }
+    db.execute_batch(
+        "DELETE FROM names WHERE name LIKE '%-1___' OR name LIKE '%-2___'; PRAGMA wal_checkpoint(TRUNCATE);",
+    )
+    .expect("gone");
+    let bytes = std::fs::read(&file.path).expect("read");
+    let held = |n: u32| bytes.windows(12).any(|window| window == &name(n).as_bytes()[..12]);
+    let left: Vec<u32> = (1_000..3_000).step_by(7).filter(|n| held(*n)).collect();
+    assert_eq!(left, Vec::<u32>::new(), "names that were deleted are in the file");
+    assert!(held(7), "those that were not are");
+    let told: String = db.query_row("PRAGMA integrity_check", [], |row| row.get(0)).expect("checked");
+    assert_eq!(told, "ok");
+}
