@@ -89,7 +89,7 @@ fn open(path: &Path, access: OpenFlags) -> Result<Connection, StoreError> {
 }
 
 /// Makes the folder and the file, readable by nobody else. SQLite gives the same mode to what it adds.
-fn make_private(path: &Path) -> Result<(), StoreError> {
+pub(in crate::store) fn make_private(path: &Path) -> Result<(), StoreError> {
     let cannot = |error: std::io::Error| StoreError::CannotOpen { path: path.into(), reason: error.to_string() };
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     std::fs::create_dir_all(folder).map_err(cannot)?;
@@ -152,7 +152,7 @@ fn opening(path: &Path, error: &rusqlite::Error) -> StoreError {
 }
 
 /// Says what an error means while data is read or written.
-pub(super) fn meaning(error: &rusqlite::Error) -> StoreError {
+pub(in crate::store) fn meaning(error: &rusqlite::Error) -> StoreError {
     match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => StoreError::Full(error.to_string()),
         // Too big or of the wrong kind is no passing trouble: the same write would be refused for ever.

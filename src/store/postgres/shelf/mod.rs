@@ -56,7 +56,7 @@ impl Postgres {
     pub(super) fn shelve_some(&self, limit: usize) -> StoreFuture<'_, u64> {
         let held_max = self.pool.settings().passages_held_max;
         Box::pin(async move {
-            if !self.searches {
+            if !self.pool.searches() {
                 return Ok(0);
             }
             let mut done = 0;
@@ -76,7 +76,7 @@ impl Postgres {
         tenant: &TenantScope,
         asked: AskedPassages,
     ) -> StoreFuture<'_, Option<SeenPassages>> {
-        if !self.searches {
+        if !self.pool.searches() {
             return Box::pin(std::future::ready(Ok(None)));
         }
         let (whose, name) = (Whose::from(tenant.tenant()), tenant.tenant().as_str().to_owned());
