@@ -265,9 +265,13 @@ impl<S: Store + ?Sized> Waiting<S> {
         }
         self.settle(&scope, session).await;
         let asked_at = self.opened_before(&scope, session, id);
-        match (asked_at, self.spool_waiting(id).await) {
-            (Some(created_at), true) => Ok(Opened { number: None, created_at, kept: Kept::Waiting }),
-            _ => self.inner.open_turn(&scope, open).await,
+        if let (Some(created_at), true) = (asked_at, self.spool_waiting(id).await) {
+            return Ok(Opened { number: None, created_at, kept: Kept::Waiting });
+        }
+        match self.soon(self.inner.open_turn(&scope, open)).await {
+            // It was written, and the store went away again before it told the number.
+            Err(error) if error.may_pass() => Ok(Opened { number: None, created_at, kept: Kept::Waiting }),
+            told => told,
         }
     }
 

@@ -150,6 +150,26 @@ async fn a_session_deleted_while_the_store_is_away_is_gone_from_the_spool_at_onc
     assert_eq!(chat.store.delete_session(&chat.scope, chat.session).await.expect("it is back"), Some(1));
 }
 
+/// It was acknowledged, so it is not thrown away; and it goes with what it belongs to.
+#[tokio::test]
+async fn a_turn_that_the_store_will_not_have_is_put_aside_until_it_is_erased() {
+    let (inner, folder) = shared();
+    let chat = chat_on(Arc::clone(&inner), folder.path());
+    away(&inner, true);
+    chat.exchange("a word like zirconium").await;
+    away(&inner, false);
+    inner.refuses.store(true, Ordering::SeqCst);
+    assert_eq!(chat.store.flush().await, 0);
+    inner.refuses.store(false, Ordering::SeqCst);
+    assert_eq!((chat.store.flush().await, holds(folder.path(), "zirconium")), (0, true));
+    let (scope, session) = (chat.scope.clone(), chat.session);
+    drop(chat);
+    let again = Chat { scope, session, ..chat_on(inner, folder.path()) };
+    assert_eq!(again.store.waiting(), 0, "it is not tried again by itself");
+    again.store.erasures().erase(Erasure::User(again.scope.clone())).await.expect("erased");
+    assert!(!holds(folder.path(), "zirconium"));
+}
+
 #[tokio::test]
 async fn a_tenant_that_is_erased_does_not_come_back_from_the_spool() {
     let (inner, folder) = shared();

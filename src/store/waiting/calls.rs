@@ -163,7 +163,11 @@ impl<S: Store + ?Sized> Store for Waiting<S> {
     }
 
     fn turns(&self, scope: &Scope, session: SessionId, page: PageRequest) -> StoreFuture<'_, Option<Page<Turn>>> {
-        self.inner.turns(scope, session, page)
+        let scope = scope.clone();
+        Box::pin(async move {
+            self.settle_to_read(&scope, session).await;
+            self.inner.turns(&scope, session, page).await
+        })
     }
 
     fn revise_turn(&self, scope: &Scope, turn: ReviseTurn) -> StoreFuture<'_, Revised> {

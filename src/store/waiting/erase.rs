@@ -55,7 +55,8 @@ impl<S: Store + ?Sized> Waiting<S> {
             let gone: Vec<WaitingTurn> = queue.iter().filter(|turn| turn.is_part_of(what)).cloned().collect();
             gone.iter().for_each(|turn| drop(queue.remove(turn.id)));
             let ids = || gone.iter().map(|turn| turn.id).collect();
-            let mut orders: Vec<_> = self.outage.iter().map(|outage| outage.spool.erase(ids())).collect();
+            let mut orders: Vec<_> =
+                self.outage.iter().map(|outage| outage.spool.erase(ids(), Some(what.clone()))).collect();
             // What the model was shown beside other questions may repeat what is gone.
             let others = queue.iter().filter(|turn| turn.scope.tenant() == what.tenant() && turn.shows_anything());
             let others: Vec<TurnId> = others.map(|turn| turn.id).collect();

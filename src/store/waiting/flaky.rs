@@ -23,6 +23,8 @@ pub(super) struct Flaky {
     pub(super) full: AtomicBool,
     /// Nothing can be asked of it, not even what it holds.
     pub(super) away: AtomicBool,
+    /// No turn is to its liking.
+    pub(super) refuses: AtomicBool,
     /// Writes that still succeed although the disk is full.
     pub(super) spared: AtomicU64,
     /// When set, an opening turn stops before it is written, tells `reached`, and waits for `go_on`.
@@ -33,8 +35,17 @@ pub(super) struct Flaky {
 
 impl Flaky {
     pub(super) fn new(inner: Sqlite) -> Self {
-        let (full, away, halt) = (AtomicBool::new(false), AtomicBool::new(false), AtomicBool::new(false));
-        Self { inner, full, away, spared: AtomicU64::new(0), halt, reached: Notify::new(), go_on: Notify::new() }
+        let (full, away, refuses, halt) = Default::default();
+        Self {
+            inner,
+            full,
+            away,
+            refuses,
+            spared: AtomicU64::new(0),
+            halt,
+            reached: Notify::new(),
+            go_on: Notify::new(),
+        }
     }
 
     fn there(&self) -> Result<(), StoreError> {
@@ -76,6 +87,9 @@ impl Store for Flaky {
                 self.go_on.notified().await;
             }
             self.check()?;
+            if self.refuses.load(Ordering::SeqCst) {
+                return Err(StoreError::Refused("not to its liking".into()));
+            }
             self.inner.open_turn(&scope, turn).await
         })
     }

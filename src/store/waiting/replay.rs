@@ -6,7 +6,6 @@ use futures_util::StreamExt;
 use tracing::{info, warn};
 
 use super::queue::Conversation;
-use super::spool::written;
 use super::turn::WaitingTurn;
 use super::{SETTLED_WITHIN, Waiting};
 use crate::id::SessionId;
@@ -29,7 +28,7 @@ impl<S: Store + ?Sized> Waiting<S> {
         let left = self.waiting();
         if let (0, Some(outage)) = (left, &self.outage) {
             // What has reached the store leaves no trace here; a spool that cannot be written says so with the next turn.
-            let _ = written(outage.spool.erase(Vec::new())).await;
+            let _ = outage.spool.settled().await;
         }
         let seconds = started.elapsed().as_secs_f64();
         match (before.saturating_sub(left), left) {
@@ -138,12 +137,22 @@ impl<S: Store + ?Sized> Waiting<S> {
         }
     }
 
+    /// A turn that the store will not have. Its conversation may be gone; else it is put aside, where there is a spool.
     fn give_up(&self, turn: &WaitingTurn, error: &StoreError) {
+        let mut queue = self.queue();
+        queue.remove(turn.id);
+        let aside = self.outage.as_ref().filter(|_| matches!(error, StoreError::Refused(_)));
+        let becomes = match (aside, &self.outage) {
+            (Some(outage), _) => {
+                drop(outage.spool.refuse(turn.id, error));
+                "put aside in the spool"
+            }
+            (None, outage) => {
+                outage.iter().for_each(|outage| drop(outage.spool.forget(turn.id)));
+                "dropped"
+            }
+        };
         warn!(session.id = %turn.session, user.id = %turn.scope.user(), operation = "replay_turn", error = %error,
-              "A waiting turn was refused and is dropped: {error}");
-        self.queue().remove(turn.id);
-        if let Some(outage) = &self.outage {
-            drop(outage.spool.forget(turn.id));
-        }
+              "A waiting turn was refused and is {becomes}: {error}");
     }
 }

@@ -23,9 +23,9 @@ use super::turn::WaitingTurn;
 use crate::id::TurnId;
 use crate::scope::Scope;
 use crate::session::{ClosedTurn, OpenTurn};
-use crate::store::StoreError;
 use crate::store::sqlite::connect::{make_private, meaning};
 use crate::store::sqlite::lock::Lock;
+use crate::store::{Erasure, StoreError};
 
 /// Most orders in one transaction.
 const BATCH_MAX: usize = 256;
@@ -41,7 +41,9 @@ const SCHEMA: &str = "
         id        BLOB    PRIMARY KEY,
         opened_at INTEGER NOT NULL,
         body      TEXT    NOT NULL,
-        checksum  INTEGER NOT NULL
+        checksum  INTEGER NOT NULL,
+        -- Why the database would not have it, for somebody to look into.
+        refused   TEXT
     ) WITHOUT ROWID;
     CREATE TABLE IF NOT EXISTS note (
         name  TEXT PRIMARY KEY,
@@ -55,11 +57,14 @@ pub struct Spool {
     orders: Mutex<Option<Sender<Order>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
     lock: Lock,
-    found: Mutex<Vec<WaitingTurn>>,
+    found: Mutex<Vec<Found>>,
     notes: Mutex<HashMap<String, String>>,
     #[cfg(test)]
     folder: Option<tempfile::TempDir>,
 }
+
+/// A turn that lay there, and why the database would not have it, if it would not.
+type Found = (WaitingTurn, Option<String>);
 
 /// Says when an order is on disk.
 pub(super) type Written = oneshot::Receiver<Result<(), StoreError>>;
@@ -73,8 +78,10 @@ enum Work {
     Put(Row),
     /// The database has it.
     Forget(TurnId),
-    /// Somebody wants it gone.
-    Erase(Vec<TurnId>),
+    /// The database would not have it, for this reason.
+    Refuse(TurnId, String),
+    /// Somebody wants these gone, and what was refused of the same.
+    Erase(Vec<TurnId>, Option<Erasure>),
     Note(&'static str, String),
 }
 
@@ -155,12 +162,12 @@ impl Spool {
                 continue;
             }
             let Ok(left) = Self::open_one(&other) else { continue };
-            let turns = left.take_found();
-            let ids: Vec<TurnId> = turns.iter().map(|turn| turn.id).collect();
-            let put: Vec<Written> = turns.iter().map(|turn| self.put(turn)).collect();
+            let turns = std::mem::take(&mut *left.found.lock().unwrap_or_else(PoisonError::into_inner));
+            let ids: Vec<TurnId> = turns.iter().map(|(turn, _)| turn.id).collect();
+            let put: Vec<Written> = turns.iter().flat_map(|found| self.put_found(found)).collect();
             if !ids.is_empty() && put.into_iter().all(|written| matches!(written.blocking_recv(), Ok(Ok(())))) {
                 warn!(turns = ids.len(), "Took over {} turns from {}", ids.len(), other.display());
-                let _ = left.erase(ids).blocking_recv();
+                let _ = left.erase(ids, None).blocking_recv();
                 self.found.lock().unwrap_or_else(PoisonError::into_inner).extend(turns);
             }
             left.close();
@@ -172,9 +179,20 @@ impl Spool {
         &self.path
     }
 
-    /// The turns that it held when it was opened.
+    /// The turns that waited in it when it was opened.
     pub(super) fn take_found(&self) -> Vec<WaitingTurn> {
-        std::mem::take(&mut *self.found.lock().unwrap_or_else(PoisonError::into_inner))
+        let found = std::mem::take(&mut *self.found.lock().unwrap_or_else(PoisonError::into_inner));
+        let refused = found.iter().filter(|(_, refused)| refused.is_some()).count();
+        if refused > 0 {
+            let path = self.path.display();
+            warn!(turns = refused, "{refused} turns that the database would not have lie in {path}");
+        }
+        found.into_iter().filter(|(_, refused)| refused.is_none()).map(|(turn, _)| turn).collect()
+    }
+
+    fn put_found(&self, (turn, refused): &Found) -> Vec<Written> {
+        let refuse = |reason: &String| self.order(Work::Refuse(turn.id, reason.clone()));
+        [self.put(turn)].into_iter().chain(refused.iter().map(refuse)).collect()
     }
 
     pub(super) fn put(&self, turn: &WaitingTurn) -> Written {
@@ -189,9 +207,19 @@ impl Spool {
         self.order(Work::Forget(id))
     }
 
-    /// Removes turns without a trace. With none it is answered when all that was ordered before is done.
-    pub(super) fn erase(&self, ids: Vec<TurnId>) -> Written {
-        self.order(Work::Erase(ids))
+    /// Puts a turn aside that the database would not have: it was acknowledged, so it is not thrown away.
+    pub(super) fn refuse(&self, id: TurnId, reason: &StoreError) -> Written {
+        self.order(Work::Refuse(id, reason.to_string()))
+    }
+
+    /// Removes turns without a trace, those that were put aside as well.
+    pub(super) fn erase(&self, ids: Vec<TurnId>, what: Option<Erasure>) -> Written {
+        self.order(Work::Erase(ids, what))
+    }
+
+    /// Waits until all that was ordered is done.
+    pub(super) async fn settled(&self) -> Result<(), StoreError> {
+        written(self.erase(Vec::new(), None)).await
     }
 
     /// What was noted under a name.
@@ -244,14 +272,14 @@ fn numbered(path: &Path, n: usize) -> PathBuf {
     path.with_file_name(format!("{stem}-{n}.{}", path.extension().unwrap_or_default().to_string_lossy()))
 }
 
-fn read_turns(db: &Connection, path: &Path) -> rusqlite::Result<Vec<WaitingTurn>> {
-    let mut statement = db.prepare("SELECT body, checksum FROM turn ORDER BY opened_at, id")?;
-    let rows = statement.query_map([], |row| Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?)))?;
+fn read_turns(db: &Connection, path: &Path) -> rusqlite::Result<Vec<Found>> {
+    let mut statement = db.prepare("SELECT body, checksum, refused FROM turn ORDER BY opened_at, id")?;
+    let rows = statement.query_map([], |row| Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?, row.get(2)?)))?;
     let mut turns = Vec::new();
     for row in rows {
-        let (body, checksum) = row?;
+        let (body, checksum, refused) = row?;
         match read_turn(&body, checksum) {
-            Some(turn) => turns.push(turn),
+            Some(turn) => turns.push((turn, refused)),
             // It stays in the file, for somebody who can read it.
             None => warn!("A turn in {} is damaged and is left there", path.display()),
         }
@@ -292,7 +320,14 @@ fn in_one(db: &Connection, batch: &[Order]) -> rusqlite::Result<()> {
         match &order.work {
             Work::Put(row) => put(db, row)?,
             Work::Forget(id) => remove(db, *id)?,
-            Work::Erase(ids) => ids.iter().try_for_each(|id| remove(db, *id))?,
+            Work::Refuse(id, reason) => {
+                let sql = "UPDATE turn SET refused = ?2 WHERE id = ?1";
+                db.prepare_cached(sql)?.execute(params![id.as_uuid().as_bytes(), reason])?;
+            }
+            Work::Erase(ids, what) => {
+                ids.iter().try_for_each(|id| remove(db, *id))?;
+                what.iter().try_for_each(|what| remove_refused(db, what))?;
+            }
             Work::Note(name, value) => {
                 let sql = "INSERT INTO note (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = ?2";
                 db.prepare_cached(sql)?.execute([*name, value])?;
@@ -300,7 +335,8 @@ fn in_one(db: &Connection, batch: &[Order]) -> rusqlite::Result<()> {
         }
     }
     writing.commit()?;
-    let erases = batch.iter().any(|order| matches!(&order.work, Work::Erase(ids) if !ids.is_empty()));
+    let erases =
+        batch.iter().any(|order| matches!(&order.work, Work::Erase(ids, what) if !ids.is_empty() || what.is_some()));
     let leaves = batch.iter().any(|order| matches!(&order.work, Work::Forget(_)));
     if erases || (leaves && is_empty(db)?) {
         db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
@@ -321,6 +357,18 @@ fn remove(db: &Connection, id: TurnId) -> rusqlite::Result<()> {
     Ok(())
 }
 
+/// Removes what was put aside of something that is erased.
+fn remove_refused(db: &Connection, what: &Erasure) -> rusqlite::Result<()> {
+    let mut statement = db.prepare_cached("SELECT body, checksum FROM turn WHERE refused IS NOT NULL")?;
+    let rows = statement.query_map([], |row| Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?)))?;
+    for row in rows.collect::<rusqlite::Result<Vec<_>>>()? {
+        if let Some(turn) = read_turn(&row.0, row.1).filter(|turn| turn.is_part_of(what)) {
+            remove(db, turn.id)?;
+        }
+    }
+    Ok(())
+}
+
 fn is_empty(db: &Connection) -> rusqlite::Result<bool> {
-    db.prepare_cached("SELECT NOT EXISTS (SELECT 1 FROM turn)")?.query_row([], |row| row.get(0))
+    db.prepare_cached("SELECT NOT EXISTS (SELECT 1 FROM turn WHERE refused IS NULL)")?.query_row([], |row| row.get(0))
 }

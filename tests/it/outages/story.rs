@@ -23,7 +23,8 @@ impl Story {
         self.instance.server()
     }
 
-    /// Asks; answers whether that was degraded, and how many messages the model was shown.
+    /// Asks; answers whether that was degraded, and how many messages the model was shown. On a machine that is busy something
+    /// else may be degraded as well.
     fn ask(&self, question: &str) -> (bool, u64) {
         let headers = [("x-session-id", self.session.as_str()), ("x-user-id", "ann")];
         let body = json!({ "query": format!("zirconium {question}") }).to_string();
@@ -62,7 +63,8 @@ fn an_outage_is_told_survived_and_over() {
     let log = Arc::default();
     let instance = Instance::start(&url, &log);
     let mut story = Story { instance, session: RandomIds.session().to_string(), url, log };
-    assert_eq!((story.ask("one"), story.ask("two")), ((false, 0), (false, 2)));
+    assert_eq!((story.ask("one").1, story.ask("two").1), (0, 2));
+    assert_eq!(story.metric("recalld_turns_waited_total"), "0");
 
     database.kill();
     assert_eq!(story.ask("three"), (true, 4), "history comes from memory");
@@ -82,7 +84,12 @@ fn an_outage_is_told_survived_and_over() {
     reconciled(story.server(), &story.log);
     story.wait_until_it_is("0");
     assert_eq!(story.metric("recalld_turns_replayed_total"), "3");
-    assert_eq!(story.ask("six"), (false, 10));
+    let waited = story.metric("recalld_turns_waited_total");
+    assert_eq!(
+        (story.ask("six").1, story.metric("recalld_turns_waited_total")),
+        (10, waited),
+        "as if nothing had been"
+    );
     let asked = ["one", "two", "three", "four", "five", "six"].map(|question| format!("zirconium {question}")).to_vec();
     assert_eq!(check(story.server(), "ann", &story.session, &[&asked]), 6);
     assert_eq!((story.said("away"), story.said("back"), story.said("normal")), (2, 1, 1), "each process said it once");
