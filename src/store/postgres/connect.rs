@@ -61,7 +61,7 @@ impl PostgresSettings {
             #[cfg(test)]
             unguarded: false,
             doubt_after: Duration::from_millis(250),
-            probe_timeout: Duration::from_millis(750),
+            probe_timeout: Duration::from_millis(1_500),
         }
     }
 
