@@ -9,6 +9,7 @@
 
 pub mod archive;
 mod check;
+#[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "only a database that is shared goes away"))]
 mod circuit;
 pub mod conformance;
 mod episode;
