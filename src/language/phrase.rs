@@ -16,6 +16,45 @@ const GAP_WORDS_MAX: usize = 8;
 #[derive(Debug, Clone)]
 pub struct Phrase {
     parts: Vec<Part>,
+    begins: Letters,
+}
+
+/// What words may begin with: a bit for each plain letter, one for everything else. Most phrases are told from the word at hand
+/// by that, without comparing any.
+#[derive(Debug, Clone, Copy)]
+struct Letters(u32);
+
+impl Letters {
+    const ANY: Self = Self(u32::MAX);
+
+    fn of(word: &str) -> Self {
+        match word.bytes().next() {
+            Some(letter @ b'a'..=b'z') => Self(1 << (letter - b'a')),
+            _ => Self(1 << 31),
+        }
+    }
+
+    /// What a match of these parts may begin with, if it has a word.
+    fn before(parts: &[Part]) -> Self {
+        match parts.split_first() {
+            Some((Part::One(forms), _)) => Self::of_any(forms),
+            Some((Part::Maybe(forms), rest)) => Self(Self::of_any(forms).0 | Self::before(rest).0),
+            Some((Part::Start, rest)) => Self::before(rest),
+            Some((Part::Gap | Part::End, _)) | None => Self::ANY,
+        }
+    }
+
+    fn of_any(forms: &[Form]) -> Self {
+        let letters = forms.iter().map(|form| match form {
+            Form::Beginning(text) if text.is_empty() => Self::ANY,
+            Form::Whole(text) | Form::Beginning(text) => Self::of(text),
+        });
+        letters.fold(Self(0), |all, next| Self(all.0 | next.0))
+    }
+
+    fn have(self, word: Self) -> bool {
+        self.0 & word.0 != 0
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -45,7 +84,8 @@ impl Phrase {
                 None => Part::One(forms(text)),
             },
         };
-        Phrase { parts: pattern.split_whitespace().map(part).collect() }
+        let parts: Vec<Part> = pattern.split_whitespace().map(part).collect();
+        Phrase { begins: Letters::before(&parts), parts }
     }
 
     /// Where matches that begin at word `at` may end, the longest first. A phrase of which every word may be missing matches
@@ -60,7 +100,8 @@ impl Phrase {
 
     /// Where the longest match that begins at word `at` ends; a match has at least one word.
     pub fn end_at<W: AsRef<str>>(&self, words: &[W], at: usize) -> Option<usize> {
-        end(&self.parts, words, at).filter(|end| at < *end)
+        let begins = words.get(at).is_some_and(|word| self.begins.have(Letters::of(word.as_ref())));
+        if begins { end(&self.parts, words, at).filter(|end| at < *end) } else { None }
     }
 }
 

@@ -196,7 +196,7 @@ fn by_vectors(index: &ScopeIndex, asked: &Asked<'_>) -> Vec<DocNo> {
     let Some(vector) = asked.plain().filter(|vector| vector.bytes.len() == index.dimensions()) else {
         return Vec::new();
     };
-    let wanted = signs(&vector.bytes);
+    let wanted: Vec<u64> = signs(&vector.bytes).collect();
     nearest(&differing_from(&wanted, index.keys.all_signs()), CANDIDATES)
 }
 

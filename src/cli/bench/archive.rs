@@ -1,7 +1,8 @@
 //! `recalld bench archive`: blocks of archived turns beside gzip and base64 of the same messages as JSON.
 //!
 //! The other side is written as well as it can be: compact JSON, gzip at its usual level by zlib-rs (faster than
-//! miniz_oxide here), one buffer for each step. Both sides hold the same: who said what. When it was said stays in the row.
+//! miniz_oxide here), one buffer for each step. Both sides hold the same: who said what. When it was said stays in the row. Times are
+//! the processor's, so that what else the machine is doing counts for neither side.
 
 use std::io::{Read, Write};
 use std::path::PathBuf;
@@ -20,6 +21,7 @@ use serde_json::json;
 use super::recall::chats::{self, Chat, Said};
 use super::recall::progress;
 use super::shrink;
+use super::spent;
 use super::table::{Row, Table, machine};
 use crate::message::Role;
 use crate::store::archive::{Archived, Level, pack, recompress, unpack};
@@ -195,9 +197,9 @@ fn round<W: AsRef<[u8]>, R>(
 }
 
 fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
-    let started = Instant::now();
+    let started = spent::of_thread();
     let done = work();
-    (done, started.elapsed())
+    (done, spent::of_thread().saturating_sub(started))
 }
 
 fn zipped(messages: &[Wire]) -> anyhow::Result<String> {

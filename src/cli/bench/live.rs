@@ -48,8 +48,9 @@ pub(super) struct LiveArgs {
 const OF_A_TENANT: usize = 100;
 const TTL: Duration = Duration::from_secs(24 * 3600);
 const RULES: LiveRules = LiveRules { ttl: TTL, sessions_max: OF_A_TENANT, bytes_max: 10_000_000 };
-/// Sweeps that are timed.
+/// Sweeps of a slice, and slices that are timed.
 const SWEEPS: usize = 1_000;
+const SLICES: usize = 21;
 
 pub(super) async fn run(args: &LiveArgs) -> anyhow::Result<Table> {
     ensure!(args.sessions >= 100, "at least 100 sessions are needed to measure anything");
@@ -90,8 +91,9 @@ fn a_second(count: usize, took: Duration) -> String {
 async fn held(args: &LiveArgs) -> anyhow::Result<Vec<Row>> {
     let count = args.sessions;
     let keys: Vec<LiveKey> = (0..count).map(key).collect::<Result<_, _>>()?;
+    // As many tenants, each with a hundredth of its sessions: what differs is how many there are, not where they lie.
     let few = InMemory::new(usize::MAX);
-    for key in keys.iter().take(count / 100) {
+    for key in keys.iter().step_by(OF_A_TENANT) {
         few.begin(key, SessionSeed::default(), RULES, at(0)).await?;
     }
     let live = InMemory::new(usize::MAX);
@@ -103,7 +105,7 @@ async fn held(args: &LiveArgs) -> anyhow::Result<Vec<Row>> {
     let create = started.elapsed();
     let each = resident()?.saturating_sub(before) as f64 / count as f64;
     let counted = live.count(None).await?.bytes as f64 / count as f64;
-    let (sweep_few, sweep_many) = (swept(&few).await?, swept(&live).await?);
+    let (sweep_few, sweep_many) = swept(&few, &live).await?;
     let append = append(&live, &keys).await?;
     let started = Instant::now();
     let mut gone = 0;
@@ -130,13 +132,28 @@ async fn held(args: &LiveArgs) -> anyhow::Result<Vec<Row>> {
     ])
 }
 
-/// The time of a sweep that finds nothing to end, in microseconds.
-async fn swept(live: &InMemory) -> anyhow::Result<f64> {
+/// The median time of a sweep that finds nothing to end, of either store, in microseconds: slices of one run that take turns.
+async fn swept(few: &InMemory, many: &InMemory) -> anyhow::Result<(f64, f64)> {
+    let (mut of_few, mut of_many) = (Vec::new(), Vec::new());
+    for slice in 0..SLICES {
+        of_few.push(sweeps(few, slice).await?);
+        of_many.push(sweeps(many, slice).await?);
+    }
+    Ok((median(of_few), median(of_many)))
+}
+
+/// The mean time of the sweeps of a slice, in microseconds.
+async fn sweeps(live: &InMemory, slice: usize) -> anyhow::Result<f64> {
     let started = Instant::now();
-    for n in 0..SWEEPS {
+    for n in slice * SWEEPS..(slice + 1) * SWEEPS {
         ensure!(live.sweep(10_000, at(n as u64)).await?.is_empty(), "nobody's time is over");
     }
     Ok(started.elapsed().as_secs_f64() * 1e6 / SWEEPS as f64)
+}
+
+fn median(mut times: Vec<f64>) -> f64 {
+    times.sort_by(f64::total_cmp);
+    times[times.len() / 2]
 }
 
 async fn append(live: &InMemory, keys: &[LiveKey]) -> anyhow::Result<Duration> {

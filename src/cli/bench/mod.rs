@@ -17,6 +17,7 @@ mod proxy;
 mod recall;
 mod scene;
 mod shrink;
+mod spent;
 mod store;
 mod summaries;
 mod table;

@@ -52,11 +52,19 @@ fn plain_dot(a: &[i8], b: &[i8]) -> i32 {
 }
 
 /// The signs of a vector, one bit each, in words of 64.
-pub(crate) fn signs(vector: &[i8]) -> Vec<u64> {
+pub(crate) fn signs(vector: &[i8]) -> impl Iterator<Item = u64> {
     vector
         .chunks(64)
-        .map(|part| part.iter().enumerate().fold(0, |bits, (at, v)| bits | u64::from(*v > 0) << at))
-        .collect()
+        .map(|part| part.chunks(8).enumerate().fold(0, |bits, (at, eight)| bits | signs_of(eight) << (8 * at)))
+}
+
+/// The signs of up to eight values. What is above zero has its top bit after 127 was added to it, and what is not has none; a
+/// product then brings the eight bits together.
+fn signs_of(eight: &[i8]) -> u64 {
+    let mut bytes = [0_u8; 8];
+    bytes.iter_mut().zip(eight).for_each(|(byte, value)| *byte = (*value).max(0) as u8);
+    let above = (u64::from_le_bytes(bytes) + 0x7f7f_7f7f_7f7f_7f7f) & 0x8080_8080_8080_8080;
+    (above >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56
 }
 
 /// In how many signs each of several vectors, which lie one behind the other, differs from one.
@@ -251,7 +259,8 @@ mod tests {
             let expected: Vec<u16> = several.iter()
                 .map(|other| one.iter().zip(other).filter(|(a, b)| (**a > 0) != (**b > 0)).count() as u16)
                 .collect();
-            let (one, several) = (signs(&one), several.iter().flat_map(|other| signs(other)).collect::<Vec<u64>>());
+            let several: Vec<u64> = several.iter().flat_map(|other| signs(other)).collect();
+            let one: Vec<u64> = signs(&one).collect();
             if !one.is_empty() {
                 prop_assert_eq!(&differing_from(&one, &several), &expected);
                 prop_assert_eq!(plain_differing_from(&one, &several), expected);

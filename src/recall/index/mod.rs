@@ -107,6 +107,8 @@ pub(crate) struct ScopeIndex {
     orders: HashMap<TurnId, i64>,
     dimensions: usize,
     instance: u64,
+    /// Room for the words of the message at hand.
+    hashes: Vec<u64>,
 }
 
 /// Indexes that were made so far.
@@ -161,6 +163,7 @@ impl ScopeIndex {
             orders: HashMap::new(),
             dimensions,
             instance: INSTANCES.fetch_add(1, Ordering::Relaxed),
+            hashes: Vec::new(),
         }
     }
 
@@ -247,10 +250,13 @@ impl ScopeIndex {
     }
 
     fn doc(&mut self, turn: TurnId, session: u32, row: &Row<'_>, vector: Option<Bytes>) -> Doc {
-        let pack = |word: &super::row::WordUse<'_>| {
-            PackedWord::new(self.vocabulary.learn(&word.word, row.tongue), word.times, word.capital)
+        // Hashed before any is looked up: the places they lead to are then waited for together.
+        self.hashes.clear();
+        self.hashes.extend(row.words.iter().map(|word| Vocabulary::hash(&word.word)));
+        let pack = |(word, hash): (&super::row::WordUse<'_>, &u64)| {
+            PackedWord::new(self.vocabulary.learn_hashed(&word.word, *hash, row.tongue), word.times, word.capital)
         };
-        let words = row.words.iter().map(pack).collect();
+        let words = row.words.iter().zip(&self.hashes).map(pack).collect();
         let speaker = row.name.as_deref().map_or(0, |name| self.speaker_number(name));
         let said_at = row.said_at.as_microsecond();
         Doc { id: turn.message(row.position), session, speaker, said_at, marks: row.marks, words, vector }

@@ -56,7 +56,16 @@ pub(crate) struct Vocabulary {
 impl Vocabulary {
     /// The number of a word, new or known.
     pub(crate) fn learn(&mut self, word: &str, tongue: Tongue) -> WordNo {
-        let hash = xxh3_64(word.as_bytes());
+        self.learn_hashed(word, Self::hash(word), tongue)
+    }
+
+    /// What a word is known by.
+    pub(crate) fn hash(word: &str) -> u64 {
+        xxh3_64(word.as_bytes())
+    }
+
+    /// The same for a word whose hash is known.
+    pub(crate) fn learn_hashed(&mut self, word: &str, hash: u64, tongue: Tongue) -> WordNo {
         if let Some(no) = self.words[tongue as usize].get(&hash) {
             return *no;
         }
@@ -72,23 +81,23 @@ impl Vocabulary {
 
     fn learn_term(&mut self, term: &str) -> TermNo {
         let next = self.terms.len() as TermNo;
-        *self.terms.entry(xxh3_64(term.as_bytes())).or_insert(next)
+        *self.terms.entry(Self::hash(term)).or_insert(next)
     }
 
     /// The number of a term, if anybody ever used it.
     pub(crate) fn term(&self, term: &str) -> Option<TermNo> {
-        self.terms.get(&xxh3_64(term.as_bytes())).copied()
+        self.terms.get(&Self::hash(term)).copied()
     }
 
     /// The number of a word as it is said in a language.
     #[cfg(test)]
     pub(crate) fn word(&self, word: &str, tongue: Tongue) -> Option<WordNo> {
-        self.words[tongue as usize].get(&xxh3_64(word.as_bytes())).copied()
+        self.words[tongue as usize].get(&Self::hash(word)).copied()
     }
 
     /// The number of a word as it is said in a language, else in any other that was spoken here.
     pub(crate) fn word_in_any(&self, word: &str, tongue: Tongue) -> Option<WordNo> {
-        let hash = xxh3_64(word.as_bytes());
+        let hash = Self::hash(word);
         let others = Tongue::ALL.into_iter().filter(|other| *other != tongue);
         std::iter::once(tongue).chain(others).find_map(|tongue| self.words[tongue as usize].get(&hash).copied())
     }

@@ -158,13 +158,20 @@ impl<'a> Board<'a> {
                 let mut full = Dots::new(&self.index.keys, self.asked.full.clone());
                 self.measured(|_, no| full.of(no))
             }
-            SimilarPlain => self.measured(|board, no| board.plain.of(no)),
+            SimilarPlain => {
+                self.plain.meet(&self.pool.keys);
+                self.measured(|board, no| board.plain.of(no))
+            }
             SimilarBefore => self.similar_before(),
             SimilarList => self.only_if(kind.list, SimilarPlain),
             SimilarWindow => self.measured(|board, no| dense::window(board.index, &mut board.plain, no)),
             SimilarSession => self.similar_session(),
             Feedback => self.feedback(),
-            Late => self.measured(|board, no| board.late.of(&board.index.keys, no)),
+            Late => {
+                self.late.meet(&self.index.keys, &self.pool.keys);
+                self.late.meet(&self.index.keys, &self.pool.key_sample);
+                self.measured(|board, no| board.late.of(&board.index.keys, no))
+            }
             LateList => self.only_if(kind.list, Late),
             ReplyWords => self.reply_words_of_keys(),
             ReplySimilar => self.measured(|board, no| match board.index.key.reply[no as usize] {

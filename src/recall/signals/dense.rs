@@ -8,6 +8,9 @@ use crate::recall::index::docs::{DocNo, Docs, NONE};
 use crate::recall::index::kernel::{Bytes, dot, quantise};
 use crate::recall::index::{NEAR, ScopeIndex};
 
+/// Bytes that come from memory together.
+const CACHE_LINE: usize = 64;
+
 /// Dot products of one vector with messages, as they are asked for.
 pub(crate) struct Dots<'a> {
     docs: &'a Docs,
@@ -19,6 +22,15 @@ pub(crate) struct Dots<'a> {
 impl<'a> Dots<'a> {
     pub(crate) fn new(docs: &'a Docs, vector: Option<Bytes>) -> Self {
         Self { docs, vector, values: vec![0.0; docs.len()], known: vec![false; docs.len()] }
+    }
+
+    /// Has the vectors of some messages fetched at once: asked for one by one, each would be waited for.
+    pub(crate) fn meet(&self, messages: &[DocNo]) {
+        let touched = |no: &DocNo| {
+            let lines = self.docs.vector(*no).map_or(&[][..], |(bytes, _)| bytes).iter().step_by(CACHE_LINE);
+            lines.map(|byte| i32::from(*byte)).sum::<i32>()
+        };
+        std::hint::black_box(messages.iter().map(touched).sum::<i32>());
     }
 
     /// The product with a message; zero where either has no vector.

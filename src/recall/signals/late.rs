@@ -7,7 +7,7 @@ use crate::language::Tongue;
 use crate::recall::index::ScopeIndex;
 use crate::recall::index::docs::{DocNo, Docs};
 use crate::recall::index::kernel::dots;
-use crate::recall::index::vocabulary::{TermNo, WordNo};
+use crate::recall::index::vocabulary::{TermNo, WORD_DIMENSIONS, WordNo};
 
 /// A word of the question.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -40,6 +40,25 @@ impl<'a> Late<'a> {
         let places = vec![0; index.vocabulary.len()];
         let products = vec![0; words.len()];
         Self { index, words, vectors, products, idf_total, places, similarities: Vec::new(), best }
+    }
+
+    /// Compares the words of some messages beforehand. Their vectors lie anywhere in memory: fetched one behind the other they
+    /// are waited for together, and not each before its comparison.
+    pub(crate) fn meet(&mut self, docs: &Docs, messages: &[DocNo]) {
+        let first = self.similarities.len();
+        let (mut fetched, mut told): (Vec<i8>, Vec<(TermNo, f32)>) = (Vec::new(), Vec::new());
+        for word in messages.iter().flat_map(|no| docs.words(*no)).map(|word| word.word()) {
+            if self.places[word as usize] == 0 {
+                self.places[word as usize] = (first + told.len() * self.words.len()) as u32 + 1;
+                let (vector, scale) = self.index.vocabulary.vector(word);
+                fetched.extend_from_slice(vector);
+                told.push((self.index.vocabulary.term_of(word), scale));
+            }
+        }
+        self.similarities.reserve(told.len() * self.words.len());
+        for (vector, (term, scale)) in fetched.chunks_exact(WORD_DIMENSIONS).zip(told) {
+            self.compare(term, vector, scale);
+        }
     }
 
     /// How much of the question a message answers to, from 0 to 1.
@@ -86,15 +105,14 @@ impl<'a> Late<'a> {
     fn similar(&mut self, word: WordNo) -> usize {
         if self.places[word as usize] == 0 {
             self.places[word as usize] = self.similarities.len() as u32 + 1;
-            self.compare(word);
+            let (vector, scale) = self.index.vocabulary.vector(word);
+            self.compare(self.index.vocabulary.term_of(word), vector, scale);
         }
         self.places[word as usize] as usize - 1
     }
 
     /// The similarities of all words of the question to one of the scope.
-    fn compare(&mut self, word: WordNo) {
-        let term = self.index.vocabulary.term_of(word);
-        let (vector, scale) = self.index.vocabulary.vector(word);
+    fn compare(&mut self, term: TermNo, vector: &[i8], scale: f32) {
         dots(vector, &self.vectors, &mut self.products);
         for (asked, product) in self.words.iter().zip(&self.products) {
             let similarity = (*product as f32 * scale * asked.scale).max(0.0);

@@ -10,6 +10,7 @@ use super::sheet::{Cell, Sheet};
 use super::stage::{Kind, Stage, Told, VectorArgs};
 use super::{progress, title};
 use crate::cli::bench::chatter::{Chatter, SESSION_TURNS};
+use crate::cli::bench::spent::of_process;
 use crate::id::SessionId;
 use crate::memory::Memory;
 use crate::message::{Message, Role};
@@ -82,9 +83,9 @@ async fn round(args: &SpeedArgs, stage: &Stage, count: usize) -> anyhow::Result<
     let asking = Asking { args, memory: &memory, told: &told };
     // The first questions warm everything up.
     asking.ask_all(&questions[..questions.len().min(50)]).await?;
-    let started = cpu_time();
+    let started = of_process();
     let wall = asking.ask_all(&questions).await?;
-    let cpu = cpu_time().saturating_sub(started) / questions.len() as u32;
+    let cpu = of_process().saturating_sub(started) / questions.len() as u32;
     let (append, after_append) = asking.appending(stage, &mut chatter, &questions).await?;
     Ok(Measured { messages: held, cold_load, wall, cpu, after_append, append, bytes_each: bytes as f64 / held as f64 })
 }
@@ -192,20 +193,6 @@ async fn embedder_time(embedder: &dyn Embedder) -> anyhow::Result<Duration> {
         embedder.embed(&texts).await?;
     }
     Ok(started.elapsed() / TEXTS as u32)
-}
-
-/// What this process has spent of all processors.
-#[cfg(unix)]
-fn cpu_time() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
-}
-
-/// Where nobody says, the time on the wall is the nearest.
-#[cfg(not(unix))]
-fn cpu_time() -> Duration {
-    static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
-    START.get_or_init(Instant::now).elapsed()
 }
 
 /// Times in order.
