@@ -73,6 +73,12 @@ pub struct Meters {
     pub store_failures: Counter,
     /// Turns that had to wait in memory for the disk.
     pub turns_waited: Counter,
+    /// Times that turns began to wait.
+    pub fallback_activations: Counter,
+    /// Writes of waiting turns into the spool.
+    pub turns_spooled: Counter,
+    /// Turns that waited and reached the store at last.
+    pub turns_replayed: Counter,
     /// Turns that closed as failed.
     pub turns_failed: Counter,
     /// Rows that did not match their checksum when they were read.

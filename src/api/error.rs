@@ -26,6 +26,9 @@ use crate::turn::TurnError;
 /// The header that carries the stable code of an error.
 pub(super) const CODE_HEADER: HeaderName = HeaderName::from_static("x-recalld-code");
 
+/// When it is worth asking again for what only the database can do.
+const AWAY_WAIT: Duration = Duration::from_secs(5);
+
 /// An error on its way to a client.
 #[derive(Debug)]
 pub(super) struct ApiError {
@@ -328,6 +331,11 @@ impl From<StoreError> for ApiError {
                 "Storage unavailable",
                 format!("{detail}; nothing was stored. Free some space; recalld goes on by itself"),
             ),
+            StoreError::Away(_) => {
+                let detail = format!("{detail}; nothing was stored. Ask again in a moment; chat goes on meanwhile");
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "database_away", "Database unavailable", detail)
+                    .after(AWAY_WAIT)
+            }
             StoreError::Damaged { number, .. } => server(
                 "damaged",
                 "Stored data is damaged",

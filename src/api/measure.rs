@@ -11,6 +11,7 @@ use axum::response::Response;
 
 use super::App;
 use crate::meter::{MemoryMeters, Meters};
+use crate::store::StoreState;
 
 /// Upper bounds of the buckets, in seconds.
 const BUCKETS: [f64; 10] = [0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0];
@@ -41,8 +42,8 @@ impl Histogram {
 /// What is true at the moment.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Gauges {
-    /// Turns that wait for the disk.
-    pub(super) waiting: usize,
+    /// Turns that wait, and whether the database is away.
+    pub(super) store: StoreState,
     /// Turns that are under way.
     pub(super) running: usize,
     /// Bytes of what is searched, and the users it is of.
@@ -55,9 +56,10 @@ pub(super) struct Gauges {
 
 impl Gauges {
     fn lines(self) -> Vec<(&'static str, &'static str, usize)> {
-        let Self { waiting, running, index: (bytes, scopes), jobs, webhooks } = self;
+        let Self { store, running, index: (bytes, scopes), jobs, webhooks } = self;
         let mut lines = vec![
-            ("waiting_turns", "Turns that wait in memory for the disk.", waiting),
+            ("waiting_turns", "Turns that wait for the store.", store.waiting),
+            ("database_away", "Whether the database is away.", usize::from(store.away)),
             ("running_turns", "Turns that are under way.", running),
             ("index_bytes", "Memory of what recall searches.", bytes),
             ("index_scopes", "Users whose messages are in it.", scopes),
@@ -145,12 +147,15 @@ fn memory_lines(meters: &MemoryMeters) -> String {
     text
 }
 
-fn counters(meters: &Meters) -> [(&'static str, &'static str, u64); 40] {
+fn counters(meters: &Meters) -> [(&'static str, &'static str, u64); 43] {
     [
         ("requests", "Requests of every kind.", meters.requests.get()),
         ("turns_stored", "Turns whose ending reached the disk.", meters.turns_stored.get()),
         ("store_failures", "Store calls that failed.", meters.store_failures.get()),
-        ("turns_waited", "Turns that had to wait in memory for the disk.", meters.turns_waited.get()),
+        ("turns_waited", "Turns that had to wait for the store.", meters.turns_waited.get()),
+        ("fallback_activations", "Times that turns began to wait.", meters.fallback_activations.get()),
+        ("turns_spooled", "Writes of waiting turns into the spool.", meters.turns_spooled.get()),
+        ("turns_replayed", "Turns that waited and reached the store at last.", meters.turns_replayed.get()),
         ("turns_failed", "Turns that closed without an answer.", meters.turns_failed.get()),
         ("rows_damaged", "Rows that did not match their checksum.", meters.rows_damaged.get()),
         ("recalls", "Recalls, however they ended.", meters.recalls.get()),

@@ -40,6 +40,7 @@ use self::measure::Measures;
 use crate::config::{Aliases, Passthrough, Settings};
 use crate::lifecycle::ClockWatch;
 use crate::memory::Memory;
+use crate::store::StoreState;
 use crate::tenant::Buckets;
 
 /// Most addresses whose wrong keys are counted.
@@ -57,8 +58,8 @@ pub struct App {
 /// The doors' own parts and settings.
 struct Doors {
     clock: Arc<ClockWatch>,
-    /// How many turns wait for the disk.
-    waiting: Box<dyn Fn() -> usize + Send + Sync>,
+    /// How the store is.
+    store: Box<dyn Fn() -> StoreState + Send + Sync>,
     measures: Measures,
     models: openai::ModelCache,
     aliases: Aliases,
@@ -77,16 +78,16 @@ struct Doors {
 }
 
 impl App {
-    /// Opens the doors of a memory. `waiting` tells how many turns wait for the disk.
+    /// Opens the doors of a memory. `store` tells how the store is.
     pub fn new(
         memory: Memory,
         clock: Arc<ClockWatch>,
-        waiting: impl Fn() -> usize + Send + Sync + 'static,
+        store: impl Fn() -> StoreState + Send + Sync + 'static,
         settings: &Settings,
     ) -> Self {
         let doors = Doors {
             clock,
-            waiting: Box::new(waiting),
+            store: Box::new(store),
             measures: Measures::default(),
             models: openai::ModelCache::default(),
             aliases: settings.model_aliases.clone(),

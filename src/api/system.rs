@@ -24,13 +24,13 @@ pub(super) async fn healthz() -> Json<Alive> {
     Json(Alive { status: "ok", version: env!("CARGO_PKG_VERSION") })
 }
 
-/// The store answers; `degraded` while turns wait for the disk.
+/// The store answers; `degraded` while turns wait for it, or its database is away and chat goes on without.
 #[utoipa::path(get, path = "/readyz", responses((status = 200, body = Alive), (status = 503, body = ErrorView)))]
 pub(super) async fn readyz(State(app): State<App>) -> Result<Json<Alive>, ApiError> {
     app.memory.ping().await.map_err(|error| {
         ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "not_ready", "Store does not answer", error.to_string())
     })?;
-    let status = if (app.doors.waiting)() > 0 { "degraded" } else { "ok" };
+    let status = if (app.doors.store)().is_normal() { "ok" } else { "degraded" };
     Ok(Json(Alive { status, version: env!("CARGO_PKG_VERSION") }))
 }
 
@@ -40,7 +40,7 @@ pub(super) async fn metrics(State(app): State<App>) -> Response {
     let (memory, index) = (&app.memory, app.memory.recall_desk().in_memory());
     let jobs = memory.job_counts(None).await.ok().map(|jobs| (jobs.queued as usize, jobs.dead as usize));
     let webhooks = memory.webhook_counts(None).await.ok().map(|posted| (posted.queued as usize, posted.dead as usize));
-    let gauges = Gauges { waiting: (app.doors.waiting)(), running: memory.running_turns(), index, jobs, webhooks };
+    let gauges = Gauges { store: (app.doors.store)(), running: memory.running_turns(), index, jobs, webhooks };
     let text = app.doors.measures.render(app.memory.meters(), gauges);
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
 }

@@ -7,7 +7,9 @@ use super::engine::variable;
 use super::failure::Advised;
 use crate::clock::Clock;
 use crate::config::Settings;
-use crate::store::{Sqlite, Store, StoreError};
+use crate::store::{Outage, Sqlite, Store, StoreError};
+#[cfg(feature = "postgres")]
+use crate::store::{Postgres, PostgresSettings, Spool};
 
 /// A store that was opened.
 pub(super) struct Opened {
@@ -16,6 +18,8 @@ pub(super) struct Opened {
     pub(super) file: Option<Arc<Sqlite>>,
     /// Where it is, for people.
     pub(super) place: PathBuf,
+    /// What is needed for the time that it is away, if it can be.
+    pub(super) outage: Option<Outage>,
 }
 
 /// Opens the store.
@@ -29,7 +33,7 @@ pub(super) async fn open(settings: &Settings, clock: &Arc<dyn Clock>) -> anyhow:
 fn open_file(settings: &Settings, clock: &Arc<dyn Clock>) -> anyhow::Result<Opened> {
     let place = settings.data_file(variable);
     let file = Arc::new(open_sqlite(&place, clock)?.with_windows(&settings.episodes()));
-    Ok(Opened { store: Arc::clone(&file) as _, file: Some(file), place })
+    Ok(Opened { store: Arc::clone(&file) as _, file: Some(file), place, outage: None })
 }
 
 fn open_sqlite(data: &Path, clock: &Arc<dyn Clock>) -> anyhow::Result<Sqlite> {
@@ -52,13 +56,44 @@ fn open_sqlite(data: &Path, clock: &Arc<dyn Clock>) -> anyhow::Result<Sqlite> {
 
 #[cfg(feature = "postgres")]
 async fn open_database(settings: &Settings, clock: &Arc<dyn Clock>) -> anyhow::Result<Opened> {
-    use crate::store::Postgres;
-
     let database = settings.database().expect("whoever asks has seen its address");
-    let opened = Postgres::open(database, Arc::clone(clock)).await.map_err(unreachable)?;
-    let store = opened.with_windows(&settings.episodes());
+    let spool = open_spool(settings).await?;
+    let store = open_postgres(database, clock, &spool).await?.with_windows(&settings.episodes());
     let place = PathBuf::from(format!("PostgreSQL at {}", store.place()));
-    Ok(Opened { store: Arc::new(store), file: None, place })
+    let (patience, keys_max) = (settings.database_timeout.duration(), settings.memory().auth_cache_max);
+    let outage = Some(Outage::new(spool, store.circuit(), patience, keys_max));
+    Ok(Opened { store: Arc::new(store), file: None, place, outage })
+}
+
+/// Opens the spool on a thread that may wait.
+#[cfg(feature = "postgres")]
+async fn open_spool(settings: &Settings) -> anyhow::Result<Spool> {
+    let path = settings.spool_file(variable);
+    let opened = tokio::task::spawn_blocking(move || Spool::open(&path)).await?;
+    opened.map_err(|error| {
+        let hint = "turns wait there while the database is away; name another file with `spool_file`";
+        Advised::new("cannot open the spool", hint, error).into()
+    })
+}
+
+/// What is noted in the spool about the database whose tables this version was the last to look at.
+#[cfg(feature = "postgres")]
+const TABLES: &str = "tables";
+
+/// Opens a database. One that is away, and whose tables were right when it was last here, is waited for while chat goes on.
+#[cfg(feature = "postgres")]
+async fn open_postgres(database: PostgresSettings, clock: &Arc<dyn Clock>, spool: &Spool) -> anyhow::Result<Postgres> {
+    let tables = format!("version {} at {}", Postgres::SCHEMA_VERSION, database.place());
+    match Postgres::open(database.clone(), Arc::clone(clock)).await {
+        Ok(store) => {
+            spool.note(TABLES, tables);
+            Ok(store)
+        }
+        Err(error @ StoreError::Away(_)) if spool.noted(TABLES) == Some(tables) => {
+            Ok(Postgres::open_away(database, Arc::clone(clock), &error))
+        }
+        Err(error) => Err(unreachable(error)),
+    }
 }
 
 /// What to do when a database does not open.

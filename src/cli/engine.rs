@@ -56,15 +56,19 @@ impl Engine {
         let summarised_by = memory_model::choose(settings, variable).map_err(anyhow::Error::msg)?;
         let summariser = memory_model::open(summarised_by)?;
         // Before any server is asked for its models: who finds the file in use should not wait for that.
-        let Opened { store, file, place: data } = database::open(settings, &clock).await?;
+        let Opened { store, file, place: data, outage } = database::open(settings, &clock).await?;
         let (Answerer { model, upstream }, choice) = answerer(settings, choice).await?;
         let embedder = embedder::open(vectors_by).await?;
-        let waiting = Arc::new(Waiting::new(store, Arc::clone(&clock), settings.waiting()));
+        let (ids, meters) = (Arc::new(RandomIds), Arc::new(Meters::default()));
+        let waiting = Waiting::new(store, Arc::clone(&clock), settings.waiting()).counted_by(Arc::clone(&meters));
+        let waiting = Arc::new(match outage {
+            Some(outage) => waiting.through(outage),
+            None => waiting,
+        });
         tidy_up(&*waiting).await?;
         let watch = Arc::new(ClockWatch::starting(clock.reading()));
         let store: Arc<dyn Store> = Arc::clone(&waiting) as _;
         let ending = EndHooks { hook: None, courier: Some(Arc::new(HttpCourier::default())) };
-        let (ids, meters) = (Arc::new(RandomIds), Arc::new(Meters::default()));
         let mut memory_settings = settings.memory();
         let live = super::live::open(settings, memory_settings.live_bytes_max, &clock, &meters)?;
         let parts = Parts {
@@ -85,7 +89,7 @@ impl Engine {
         let memory = Memory::new(parts, memory_settings);
         erase_again(&memory).await?;
         let queue = Arc::clone(&waiting);
-        let app = App::new(memory.clone(), Arc::clone(&watch), move || queue.waiting(), settings);
+        let app = App::new(memory.clone(), Arc::clone(&watch), move || queue.state(), settings);
         Ok(Self { memory, app, file, waiting, clock: watch, data, choice })
     }
 }
@@ -140,11 +144,14 @@ async fn tidy_up(store: &dyn Store) -> anyhow::Result<()> {
 
 /// Erases what an older copy of the data brought back, before anybody can ask for it.
 async fn erase_again(memory: &Memory) -> anyhow::Result<()> {
-    memory
-        .reapply_erasures()
-        .await
-        .context("cannot erase again what was erased before these data were put back")
-        .map(drop)
+    match memory.reapply_erasures().await {
+        Ok(_) => Ok(()),
+        Err(error) if error.may_pass() => {
+            tracing::warn!(error = %error, "What was erased cannot be looked at until the next start: {error}");
+            Ok(())
+        }
+        Err(error) => Err(error).context("cannot erase again what was erased before these data were put back"),
+    }
 }
 
 /// Whoever answers, for both doors.

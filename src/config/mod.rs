@@ -46,6 +46,10 @@ pub struct Settings {
     pub database_connect_timeout: Period,
     pub database_statement_timeout: Period,
     pub database_passages_held_max: usize,
+    pub database_timeout: Period,
+    pub spool_file: PathBuf,
+    pub spool_turns_max: usize,
+    pub spool_bytes_max: usize,
     pub live_url: String,
     pub log: String,
     pub log_format: LogFormat,
@@ -226,6 +230,10 @@ impl Default for Settings {
             database_connect_timeout: Period::seconds(5),
             database_statement_timeout: Period::seconds(20),
             database_passages_held_max: 20_000,
+            database_timeout: Period::seconds(2),
+            spool_file: PathBuf::new(),
+            spool_turns_max: 100_000,
+            spool_bytes_max: 256 * 1024 * 1024,
             live_url: String::new(),
             log: "info".into(),
             log_format: LogFormat::Text,
@@ -500,9 +508,12 @@ impl Settings {
         Window { at, keep: self.topic_keep, stretch: at.saturating_sub(self.topic_keep).max(1) }
     }
 
-    /// How much may wait for the disk.
+    /// How much may wait: in memory for the disk, in the spool for a database.
     pub fn waiting(&self) -> WaitingBounds {
-        WaitingBounds { turns_max: self.waiting_turns_max, bytes_max: self.waiting_bytes_max }
+        match self.database_url() {
+            None => WaitingBounds { turns_max: self.waiting_turns_max, bytes_max: self.waiting_bytes_max },
+            Some(_) => WaitingBounds { turns_max: self.spool_turns_max, bytes_max: self.spool_bytes_max },
+        }
     }
 
     /// What is wrong with the settings as a whole, with what to do about it.

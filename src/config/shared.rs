@@ -1,5 +1,7 @@
 //! Where several instances keep what they share.
 
+use std::path::PathBuf;
+
 use super::Settings;
 #[cfg(feature = "postgres")]
 use crate::store::PostgresSettings;
@@ -22,6 +24,14 @@ impl Settings {
         database.statement_timeout = self.database_statement_timeout.duration();
         database.passages_held_max = self.database_passages_held_max;
         Some(database)
+    }
+
+    /// Where turns wait while that database is away: the setting, else beside where the data file would be.
+    pub fn spool_file(&self, home: impl Fn(&str) -> Option<String>) -> PathBuf {
+        match self.spool_file.as_os_str().is_empty() {
+            true => self.data_file(home).with_extension("spool.db"),
+            false => self.spool_file.clone(),
+        }
     }
 
     /// The Redis where several instances keep visitors' sessions, if one is set.

@@ -97,7 +97,8 @@ pub struct Measure {
 }
 
 impl Measure {
-    fn of(numbers: impl Iterator<Item = f32> + Clone) -> Self {
+    /// Of these numbers.
+    pub fn of(numbers: impl Iterator<Item = f32> + Clone) -> Self {
         let count = numbers.clone().count().max(1) as f32;
         let mean = numbers.clone().sum::<f32>() / count;
         let spread = (numbers.map(|number| (number - mean).powi(2)).sum::<f32>() / count).sqrt();

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use tracing::warn;
+use tracing::{debug, warn};
 
 use super::{MemorySettings, Parts};
 use crate::clock::Clock;
@@ -51,9 +51,9 @@ pub struct TenantDesk {
 #[derive(Clone)]
 struct Held {
     roll: Arc<Roll>,
-    /// When the store was last asked, and when it last answered.
+    /// When the store was last asked, and until when its answer is believed if it gives no other.
     asked: Duration,
-    answered: Duration,
+    good_until: Duration,
 }
 
 /// Everybody who is known, at one version.
@@ -194,9 +194,12 @@ impl TenantDesk {
         // Taken before the store is asked: what changes while it answers is asked for in time.
         let asked = self.steady();
         let held = match (self.read(held.as_ref()).await, held) {
-            (Ok(roll), _) => Held { roll, asked, answered: asked },
-            (Err(error), Some(held)) if asked.saturating_sub(held.answered) < self.server.settings.auth_cache_max => {
-                warn!(operation = "read_keys", error = %error, "Keys are believed as they were last read: {error}");
+            (Ok((roll, age)), _) => {
+                let good_for = self.server.settings.auth_cache_max.saturating_sub(age);
+                Held { roll, asked, good_until: asked + good_for }
+            }
+            (Err(error), Some(held)) if asked < held.good_until => {
+                debug!(operation = "read_keys", error = %error, "Keys are believed as they were last read: {error}");
                 Held { asked, ..held }
             }
             (Err(error), _) => return Err(error),
@@ -206,18 +209,19 @@ impl TenantDesk {
         Ok(roll)
     }
 
-    async fn read(&self, held: Option<&Held>) -> Result<Arc<Roll>, StoreError> {
+    /// Everybody, and how long ago that was so.
+    async fn read(&self, held: Option<&Held>) -> Result<(Arc<Roll>, Duration), StoreError> {
         let tenants = self.store.tenants();
         if let Some(held) = held
             && tenants.version().await? == held.roll.version
         {
-            return Ok(Arc::clone(&held.roll));
+            return Ok((Arc::clone(&held.roll), Duration::ZERO));
         }
-        let Register { version, tenants: records, keys } = tenants.register().await?;
+        let Register { version, tenants: records, keys, age } = tenants.register().await?;
         let seal = if keys.is_empty() { None } else { Some(tenants.seal(self.ids.chance()).await?) };
         let tenants = records.into_iter().map(|record| (record.tenant.clone(), Arc::new(self.own_view(record))));
         let keys = keys.into_iter().map(|key| (key.id.clone(), key)).collect();
-        Ok(Arc::new(Roll { version, tenants: tenants.collect(), keys, seal }))
+        Ok((Arc::new(Roll { version, tenants: tenants.collect(), keys, seal }), age))
     }
 
     /// What was checked when it was written may not fit any more, after the server's settings changed.

@@ -100,7 +100,7 @@ impl Session {
 }
 
 /// How a session is to be made if it does not exist yet.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct SessionSeed {
     /// How it came: `created_via`, `user_agent`, `language`, the client's own conversation id.
     pub metadata: Map<String, Value>,
@@ -231,7 +231,7 @@ pub(crate) fn answer_of(messages: &[Message]) -> Option<&Message> {
 }
 
 /// A turn that somebody else completed: imported, or added by a client with its own model.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TurnDraft {
     /// Its name.
     pub id: TurnId,
@@ -272,7 +272,7 @@ impl AddedMessage {
 }
 
 /// A question on its way into the store.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OpenTurn {
     /// Its name.
     pub id: TurnId,
@@ -291,7 +291,7 @@ pub struct OpenTurn {
 }
 
 /// Where a new question belongs, as [`align`] decided. The default appends it to the visible branch.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Placement {
     /// The number of the turn before it; `None` is the visible branch's last.
     pub parent: Option<u64>,
@@ -308,7 +308,7 @@ pub struct Placement {
 }
 
 /// What changes in a session when a client moves about in its history.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Shift {
     /// Turns that are superseded from now on.
     pub hide: Vec<u64>,
@@ -349,7 +349,7 @@ pub struct Revision {
 }
 
 /// How a turn ended, on its way into the store.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ClosedTurn {
     /// Its name.
     pub id: TurnId,
@@ -372,7 +372,7 @@ pub struct ClosedTurn {
 }
 
 /// The topic that a turn belongs to.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InTopic {
     /// Which.
     pub id: TopicId,

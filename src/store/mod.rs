@@ -1,7 +1,7 @@
 //! The store: what is remembered, on disk before it is acknowledged.
 //!
 //! One trait, spoken in our nouns; each method is one transaction. `sqlite` is the default backend,
-//! `waiting` wraps a backend so that chat goes on while its disk is full, `conformance` is the list
+//! `waiting` wraps a backend so that chat goes on while its disk is full or its database away, `conformance` is the list
 //! of promises that every backend and every wrapper makes, `archive` packs text that is seldom read.
 //!
 //! **Invariant:** a future of this trait may be dropped at any time: what was handed over is then
@@ -10,6 +10,8 @@
 pub mod archive;
 pub mod backup;
 mod check;
+#[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "only a database that is shared goes away"))]
+mod circuit;
 pub mod conformance;
 mod episode;
 pub mod erasure;
@@ -33,6 +35,7 @@ mod whose;
 
 pub use archive::Archive;
 pub use backup::{Backup, BackupError, Manifest};
+pub use circuit::Circuit;
 pub use episode::{Consolidation, DueEpisode, EpisodeChanges, Episodes, Limits, Progress, ReadRange, Stretch, Wanted};
 pub use erasure::{BookState, Counts, Erasure, ErasureKind, Erasures, Reapplied, Receipt, TenantKept};
 pub use facts::{
@@ -64,7 +67,7 @@ pub use topics::{
     TopicPatch, TopicTold, Topics, Untold, UntoldTurn, WhichTopics,
 };
 pub use verify::Findings;
-pub use waiting::{Waiting, WaitingBounds};
+pub use waiting::{Outage, Spool, StoreState, Waiting, WaitingBounds};
 
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -78,6 +81,9 @@ use crate::session::{
     AddedMessage, ClosedTurn, Fingerprint, Held, OpenTurn, ReviseTurn, Revision, Session, SessionPatch, SessionSeed,
     Turn, TurnDraft,
 };
+
+/// Why a turn has no answer whose process ended first.
+pub(crate) const UNANSWERED: &str = "recalld stopped before the answer came";
 
 /// What every method of [`Store`] answers with, sooner or later.
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
@@ -370,6 +376,9 @@ pub enum StoreError {
     /// The disk or the file system failed.
     #[error("the disk failed: {0}")]
     Disk(String),
+    /// The database does not answer, or takes nothing.
+    #[error("the database is away: {0}")]
+    Away(String),
     /// A row does not match its checksum.
     #[error("turn {number} of session `{session}` is damaged: {what}")]
     Damaged {
@@ -452,7 +461,7 @@ impl std::fmt::Display for Holder {
 impl StoreError {
     /// Whether the same write may succeed later, unchanged.
     pub fn may_pass(&self) -> bool {
-        matches!(self, Self::Full(_) | Self::Disk(_))
+        matches!(self, Self::Full(_) | Self::Disk(_) | Self::Away(_))
     }
 
     /// Whether it ends the transaction that it happens in.

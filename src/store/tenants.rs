@@ -1,5 +1,7 @@
 //! What a store keeps of tenants and keys: few rows, read as a whole, held in memory by whoever checks them.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 
 use super::StoreFuture;
@@ -52,4 +54,6 @@ pub struct Register {
     pub tenants: Vec<TenantRecord>,
     /// Keys in the order they were made.
     pub keys: Vec<Key>,
+    /// How long ago that was so; nothing from the store itself.
+    pub age: Duration,
 }

@@ -302,23 +302,31 @@ pub fn parse_key(text: &str) -> Option<KeyId> {
 
 /// What keys are sealed with: a secret that everybody who checks keys of one store shares.
 #[derive(Clone)]
-pub struct Seal(hmac::Key);
+pub struct Seal {
+    key: hmac::Key,
+    secret: Box<[u8]>,
+}
 
 impl Seal {
     /// A seal from a secret.
     pub fn new(secret: &[u8]) -> Self {
-        Self(hmac::Key::new(hmac::HMAC_SHA256, secret))
+        Self { key: hmac::Key::new(hmac::HMAC_SHA256, secret), secret: secret.into() }
+    }
+
+    /// The secret, for whoever has to keep it.
+    pub(crate) fn secret(&self) -> &[u8] {
+        &self.secret
     }
 
     /// Seals a key's text.
     pub fn of(&self, text: &str) -> [u8; 32] {
-        let tag = hmac::sign(&self.0, text.as_bytes());
+        let tag = hmac::sign(&self.key, text.as_bytes());
         tag.as_ref().try_into().expect("an HMAC with SHA-256 has 32 bytes")
     }
 
     /// Whether a text is what was sealed; takes the same time however much of it is right.
     pub fn fits(&self, text: &str, sealed: &[u8; 32]) -> bool {
-        hmac::verify(&self.0, text.as_bytes(), sealed).is_ok()
+        hmac::verify(&self.key, text.as_bytes(), sealed).is_ok()
     }
 }
 

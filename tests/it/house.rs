@@ -188,7 +188,7 @@ impl House {
         let memory = Memory::new(parts, ground.settings.memory());
         let watch = Arc::new(ClockWatch::starting(clock.reading()));
         let queue = Arc::clone(&store);
-        let app = App::new(memory.clone(), Arc::clone(&watch), move || queue.waiting(), &ground.settings);
+        let app = App::new(memory.clone(), Arc::clone(&watch), move || queue.state(), &ground.settings);
         Ok(Self { memory, store, flaky, model, clock, watch, router: router(app), ground })
     }
 

@@ -41,6 +41,8 @@ mod openai;
 mod openai_settings;
 mod openapi;
 mod openwebui;
+#[cfg(target_os = "linux")]
+mod outages;
 mod poison;
 mod process;
 mod properties;

@@ -98,25 +98,41 @@ impl Server {
         headers: &[(&str, &str)],
         body: &str,
     ) -> Option<(u16, Value)> {
-        let mut stream = self.connect()?;
-        let mut request = format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n");
-        for (name, value) in [("content-type", "application/json")].iter().chain(headers) {
-            request.push_str(&format!("{name}: {value}\r\n"));
-        }
-        request.push_str(&format!("content-length: {}\r\n\r\n{body}", body.len()));
-        stream.write_all(request.as_bytes()).ok()?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).ok()?;
-        let (head, body) = answer.split_once("\r\n\r\n")?;
-        let status = head.split(' ').nth(1)?.parse().ok()?;
-        Some((status, serde_json::from_str(body).unwrap_or(Value::Null)))
+        let (status, _, body) = send_to(&self.address, method, path, headers, body)?;
+        Some((status, serde_json::from_str(&body).unwrap_or(Value::Null)))
     }
 
     pub(crate) fn connect(&self) -> Option<TcpStream> {
-        let stream = TcpStream::connect(&self.address).ok()?;
-        stream.set_read_timeout(Some(Duration::from_secs(20))).ok()?;
-        Some(stream)
+        connect(&self.address)
     }
+}
+
+fn connect(address: &str) -> Option<TcpStream> {
+    let stream = TcpStream::connect(address).ok()?;
+    stream.set_read_timeout(Some(Duration::from_secs(20))).ok()?;
+    Some(stream)
+}
+
+/// One request on a connection of its own: status, head and body of what comes back.
+pub(crate) fn send_to(
+    address: &str,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> Option<(u16, String, String)> {
+    let mut stream = connect(address)?;
+    let mut request = format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n");
+    for (name, value) in [("content-type", "application/json")].iter().chain(headers) {
+        request.push_str(&format!("{name}: {value}\r\n"));
+    }
+    request.push_str(&format!("content-length: {}\r\n\r\n{body}", body.len()));
+    stream.write_all(request.as_bytes()).ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    let (head, body) = answer.split_once("\r\n\r\n")?;
+    let status = head.split(' ').nth(1)?.parse().ok()?;
+    Some((status, head.to_owned(), body.to_owned()))
 }
 
 impl Drop for Server {

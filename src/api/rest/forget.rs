@@ -156,7 +156,7 @@ pub(in crate::api) async fn privacy(State(app): State<App>) -> Result<Json<Priva
         ledger: BookView { lines: entries, last_at: last_at.map(time), not_applied },
         live_sessions: app.memory.live_sessions_held().await?,
         clarifications: app.memory.clarifications_held(),
-        waiting: (app.doors.waiting)() as u64,
+        waiting: (app.doors.store)().waiting as u64,
     }))
 }
 

@@ -117,7 +117,7 @@ pub(in crate::api) async fn show(
         sessions: stats.sessions,
         turns: stats.turns,
         data_bytes: of_all(stats.bytes),
-        waiting_turns: (app.doors.waiting)(),
+        waiting_turns: (app.doors.store)().waiting,
         chat_requests: of_all(meters.chat_requests.get()),
         without_session: of_all(meters.without_session.get()),
         without_user: of_all(meters.without_user.get()),

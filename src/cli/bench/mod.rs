@@ -23,6 +23,7 @@ mod summaries;
 mod table;
 mod takeout;
 mod topics;
+mod wrapper;
 
 use std::net::SocketAddr;
 use std::process::ExitCode;

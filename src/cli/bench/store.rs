@@ -89,6 +89,7 @@ async fn measure(args: &StoreArgs, folder: &Path) -> anyhow::Result<Table> {
     for writers in [1, WRITERS] {
         table.rows.push(writing(folder, writers, Duration::from_secs_f64(args.seconds)).await?);
     }
+    table.rows.push(super::wrapper::row(folder).await?);
     let filled = folder.join("filled.db");
     let sessions = fill(&filled, args.messages, SESSION_TURNS, same).await?;
     table.rows.push(placing(folder).await?);

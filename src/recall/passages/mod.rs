@@ -190,12 +190,12 @@ impl Passages {
         }
     }
 
-    /// What a tenant knows, true to the store as of now; `None` for nothing.
     /// Lets what a tenant knows go from memory.
     pub(super) fn let_go(&self, tenant: &Tenant) {
         self.shelves().remove(tenant);
     }
 
+    /// What a tenant knows, true to the store as of now; `None` for nothing.
     async fn shelf(self: &Arc<Self>, tenant: &TenantScope) -> Result<Option<Arc<TenantShelf>>, RecallError> {
         let version = self.store.knowledge().version(tenant).await?;
         if version == 0 {
@@ -262,3 +262,6 @@ impl Passages {
         }
     }
 }
+
+#[cfg(all(test, feature = "postgres"))]
+mod database_tests;

@@ -162,6 +162,7 @@ macro_rules! conformance {
             ledger::answers_go_with_what_was_said,
             lifecycle::a_fresh_store_answers,
             lifecycle::abandoned_turns_fail,
+            lifecycle::an_abandoned_turn_that_was_answered_after_all_is_complete,
             lifecycle::a_closed_store_says_so,
             outbox::a_webhook_is_kept_until_it_is_delivered,
             outbox::a_webhook_is_in_one_hand,

@@ -56,14 +56,14 @@ impl Postgres {
 impl Postgres {
     /// Another store on the same tables, which searches nothing by itself.
     pub(crate) async fn beside(&self, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
-        let mut other = Self::open(self.pool.settings().clone(), clock).await?;
-        other.searches = false;
+        let other = Self::open(self.pool.settings().clone(), clock).await?;
+        other.pool.found(false);
         Ok(other)
     }
 
     /// Whether what large tenants know is searched here.
     pub(crate) fn searches(&self) -> bool {
-        self.searches
+        self.pool.searches()
     }
 
     /// The passages of the first tenant that are nearest to a vector: by the graph, or by looking at every one.

@@ -4,12 +4,13 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio_postgres::Config;
 use tokio_postgres::config::Host;
 
 use super::schema::RUNTIME_ROLE;
 use super::sql::{Connection, Error};
-use super::tls::Tls;
+use super::tls::{Tls, distrusted};
 use crate::store::StoreError;
 
 /// How a database is reached.
@@ -37,6 +38,10 @@ pub struct PostgresSettings {
     /// For tests: whether whoever serves stays the owner, whom nothing is hidden from where it is a superuser.
     #[cfg(test)]
     pub(super) unguarded: bool,
+    /// How long an answer may take before somebody looks whether the database is there.
+    pub doubt_after: Duration,
+    /// How long it then has to show that it is.
+    pub probe_timeout: Duration,
 }
 
 impl PostgresSettings {
@@ -55,6 +60,8 @@ impl PostgresSettings {
             blind: None,
             #[cfg(test)]
             unguarded: false,
+            doubt_after: Duration::from_millis(250),
+            probe_timeout: Duration::from_millis(1_500),
         }
     }
 
@@ -118,21 +125,37 @@ pub(super) enum Who {
 
 /// Opens a connection. Blocks until that is done.
 pub(super) fn connect(settings: &PostgresSettings, who: Who, instance: &str) -> Result<Connection, StoreError> {
+    connect_until(settings, who, instance, None)
+}
+
+/// The same for a connection that is cut off when the database goes away.
+pub(super) fn connect_until(
+    settings: &PostgresSettings,
+    who: Who,
+    instance: &str,
+    cut: Option<watch::Receiver<bool>>,
+) -> Result<Connection, StoreError> {
     let config = settings.checked()?;
     let tls = settings.tls()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| StoreError::Disk(error.to_string()))?;
-    let connected =
-        runtime.block_on(async { tokio::time::timeout(settings.connect_timeout, config.connect(tls)).await });
+    let mut until = cut.clone();
+    let connected = runtime.block_on(async {
+        tokio::select! {
+            connected = config.connect(tls) => Some(connected),
+            () = tokio::time::sleep(settings.connect_timeout) => None,
+            () = cut_off(&mut until) => None,
+        }
+    });
     let (client, connection) = connected
-        .map_err(|_| StoreError::Disk(format!("{} did not answer in time", settings.place())))?
-        .map_err(|error| meaning(&Error::from(error)))?;
+        .ok_or_else(|| StoreError::Away(format!("{} did not answer in time", settings.place())))?
+        .map_err(not_connected)?;
     runtime.spawn(async move {
         // Whoever waits for an answer is told what went wrong.
         let _ = connection.await;
     });
     // The server gives up first: its word says more.
-    let db = Connection::new(runtime, client, settings.statement_timeout + Duration::from_secs(5));
+    let db = Connection::new(runtime, client, settings.statement_timeout + Duration::from_secs(5), cut);
     #[cfg(test)]
     let db = db.with_blind(settings.blind.clone());
     #[cfg(test)]
@@ -160,19 +183,38 @@ pub(super) fn as_runtime(schema: &str, instance: &str) -> String {
     at_home(schema, instance) + &become_runtime
 }
 
+/// Ends when the database goes away, if that is to be heard of.
+pub(super) async fn cut_off(cut: &mut Option<watch::Receiver<bool>>) {
+    let away = match cut {
+        Some(cut) => cut.wait_for(|away| *away).await.is_ok(),
+        None => false,
+    };
+    if !away {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// Says why there is no connection.
+fn not_connected(error: tokio_postgres::Error) -> StoreError {
+    match distrusted(&error) {
+        Some(reason) => StoreError::Away(reason),
+        None => meaning(&Error::from(error)),
+    }
+}
+
 /// Says what an error means while data is read or written.
 pub(super) fn meaning(error: &Error) -> StoreError {
     let Error::Postgres(cause) = error else {
         return match error {
-            Error::Late(_) => StoreError::Disk(error.to_string()),
+            Error::Late(_) | Error::CutOff => StoreError::Away(error.to_string()),
             _ => StoreError::Refused(error.to_string()),
         };
     };
-    let Some(said) = cause.as_db_error() else { return StoreError::Disk(error.to_string()) };
+    let Some(said) = cause.as_db_error() else { return StoreError::Away(error.to_string()) };
     match said.code().code() {
         "53100" => StoreError::Full(error.to_string()),
         // Wrong data, broken rules, a statement that cannot be: the same would be refused for ever.
         code if ["22", "23", "42", "0A"].contains(&&code[..2]) => StoreError::Refused(error.to_string()),
-        _ => StoreError::Disk(error.to_string()),
+        _ => StoreError::Away(error.to_string()),
     }
 }

@@ -3,7 +3,7 @@
 //! The statements are those of `sqlite`, compiled once more for the connection of this folder: one way of deciding, one set of
 //! answers. What is PostgreSQL's own is here. Reading order: `schema_1.sql` and `schema` (tables, and who may see which rows),
 //! `connect`, `sql` and `value` (a connection as the statements speak to it), `pipeline` (what is sent without waiting), `dialect` (what is called otherwise), `pool` (a
-//! transaction for somebody), `changes` and `writer` (what others are told afterwards), `shelf` (what
+//! transaction for somebody), `changes` and `writer` (what others are told afterwards), `watch` (whether it is there), `shelf` (what
 //! large tenants know, searched here).
 
 mod bare;
@@ -21,6 +21,7 @@ mod shelf;
 mod sql;
 mod tls;
 mod value;
+mod watch;
 mod writer;
 
 #[path = "../sqlite/archive.rs"]
@@ -99,7 +100,7 @@ use self::writer::Notes;
 use super::backup::Backup;
 use super::erasure::{Entry, Erasure, Marks};
 use super::whose::Whose;
-use super::{ChangeMark, Expired, Findings, StoreError, StoreFuture};
+use super::{ChangeMark, Circuit, Expired, Findings, StoreError, StoreFuture};
 use crate::clock::Clock;
 use crate::episode::EpisodeSettings;
 use crate::id::{Ids, RandomIds};
@@ -131,8 +132,6 @@ pub struct Postgres {
     erasing: tokio::sync::Mutex<()>,
     /// Where to begin when something is done for all tenants, so that none is always last.
     turn_of: AtomicUsize,
-    /// Whether what large tenants know is searched here.
-    searches: bool,
     /// Whether the schema is removed with the store, for tests and trials.
     temporary: bool,
     /// Every write for a user is followed by moving all text into blocks.
@@ -152,26 +151,49 @@ pub struct SchemaState {
 }
 
 impl Postgres {
+    /// The version of the tables that this binary works with.
+    pub const SCHEMA_VERSION: i64 = schema::SCHEMA_VERSION;
+
     /// Opens a database: makes the tables if they are missing, and brings them up to date.
     pub async fn open(settings: PostgresSettings, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
         let searches = Self::migrate(settings.clone()).await?.searches;
+        let store = Self::over(settings, clock);
+        store.pool.found(searches);
+        say_alive(&store.pool).await?;
+        tokio::spawn(watch::watch_over(Arc::downgrade(&store.pool), true));
+        Ok(store)
+    }
+
+    /// Opens a database that is away, of which it is known that its tables are those of this version. They are looked at when
+    /// it is back, before anything is asked of it.
+    pub fn open_away(settings: PostgresSettings, clock: Arc<dyn Clock>, reason: &StoreError) -> Self {
+        let store = Self::over(settings, clock);
+        store.pool.circuit().went_away(&reason.to_string());
+        store.pool.circuit().doubt();
+        tokio::spawn(watch::watch_over(Arc::downgrade(&store.pool), false));
+        store
+    }
+
+    fn over(settings: PostgresSettings, clock: Arc<dyn Clock>) -> Self {
         let pool = Arc::new(Pool::new(settings, uuid::Uuid::new_v4().to_string()));
         let due = Due::of(&EpisodeSettings::default());
-        let store = Self {
+        tokio::spawn(stay_alive(Arc::downgrade(&pool)));
+        Self {
             pool,
             clock,
             due,
             watched: Watched::default(),
             erasing: tokio::sync::Mutex::default(),
             turn_of: AtomicUsize::new(0),
-            searches,
             temporary: false,
             #[cfg(test)]
             moves_at_once: false,
-        };
-        say_alive(&store.pool).await?;
-        tokio::spawn(stay_alive(Arc::downgrade(&store.pool)));
-        Ok(store)
+        }
+    }
+
+    /// Whether the database is there.
+    pub fn circuit(&self) -> Arc<Circuit> {
+        Arc::clone(self.pool.circuit())
     }
 
     /// Opens a store in a new schema that vanishes with it.
@@ -184,7 +206,9 @@ impl Postgres {
         let schema = format!("temporary_{}", uuid::Uuid::new_v4().simple());
         // Trials may be many at once, on a machine that has other things to do.
         let patience = Duration::from_secs(300);
-        let settings = PostgresSettings { schema, wait_timeout: patience, statement_timeout: patience, ..usual };
+        let (wait_timeout, statement_timeout, doubt_after, probe_timeout) = (patience, patience, patience, patience);
+        let settings =
+            PostgresSettings { schema, wait_timeout, statement_timeout, doubt_after, probe_timeout, ..usual };
         let mut store = Self::open(settings, clock).await?;
         store.temporary = true;
         Ok(store)
@@ -194,12 +218,7 @@ impl Postgres {
     pub async fn migrate(settings: PostgresSettings) -> Result<SchemaState, StoreError> {
         let migrate = move || {
             let db = connect(&settings, Who::Owner, "migrate")?;
-            let found = schema::version(&db, &settings.schema)?;
-            // Looking needs no rights but those to look; only what is missing does.
-            if schema::is_due(&db, &settings.schema, found)? {
-                schema::migrate(&db, &settings.schema)?;
-            }
-            let searches = shelf::is_there(&db, &settings.schema)?;
+            let (found, searches) = schema::bring_up_to_date(&db, &settings.schema)?;
             Ok(SchemaState { found, known: schema::SCHEMA_VERSION, searches })
         };
         on_a_thread(migrate).await
@@ -552,14 +571,36 @@ async fn on_a_thread<T: Send + 'static>(
     tokio::task::spawn_blocking(work).await.map_err(|error| StoreError::Disk(error.to_string()))?
 }
 
+/// Says that this process is there.
+const SAY_ALIVE: &str = "INSERT INTO instance (id) VALUES (current_setting('recalld.instance'))
+     ON CONFLICT (id) DO UPDATE SET seen_at = now()";
+
+/// Frees what processes were doing that have not been heard of for a minute. Whoever was not heard of itself until now cannot
+/// tell: it may have been the database that was away.
+fn free_of_the_lost(db: &Connection) -> Result<(), StoreError> {
+    for list in ["job", "outbox"] {
+        let sql = format!(
+            "UPDATE {list} SET state = 'queued', run_at = 0 WHERE state = 'running'
+                 AND EXISTS (SELECT 1 FROM instance WHERE id = current_setting('recalld.instance')
+                     AND seen_at > now() - interval '30 seconds')
+                 AND NOT EXISTS (SELECT 1 FROM instance WHERE id = {list}.owner
+                     AND seen_at > now() - interval '60 seconds')"
+        );
+        let freed = session::execute(db, &sql, [])?;
+        if freed > 0 {
+            tracing::info!(freed, list, "Took over {freed} things of `{list}` from an instance that is gone");
+        }
+    }
+    Ok(())
+}
+
 /// Says that this process is there. Turns that others began to answer are theirs while they say so.
 async fn say_alive(pool: &Arc<Pool>) -> Result<(), StoreError> {
-    let sql = "INSERT INTO instance (id) VALUES (current_setting('recalld.instance'))
-               ON CONFLICT (id) DO UPDATE SET seen_at = now()";
     let old = "DELETE FROM instance WHERE seen_at < now() - interval '1 day'";
     pool.write(Whose::Ours, move |db| {
         session::execute(db, old, [])?;
-        session::execute(db, sql, []).map(drop)
+        free_of_the_lost(db)?;
+        session::execute(db, SAY_ALIVE, []).map(drop)
     })
     .await
 }

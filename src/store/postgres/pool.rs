@@ -6,19 +6,20 @@
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
 use tracing::warn;
 
-use super::connect::{PostgresSettings, Who, connect, meaning};
+use super::connect::{PostgresSettings, Who, connect_until, meaning};
 use super::session::send;
 use super::sql::{Connection, Failure, params};
 use super::writer::Notes;
 use crate::scope::Scope;
-use crate::store::StoreError;
 use crate::store::whose::Whose;
+use crate::store::{Circuit, StoreError};
 
 /// How often a transaction is tried when others are in the way, or its connection is gone.
 const TRIES_MAX: u32 = 5;
@@ -40,6 +41,9 @@ pub(super) struct Pool {
     notes: Notes,
     touched: Mutex<HashMap<Scope, HashMap<i64, i64>>>,
     tenants: Mutex<HashSet<String>>,
+    circuit: Arc<Circuit>,
+    /// Whether the database can search what large tenants know.
+    searches: AtomicBool,
 }
 
 impl Pool {
@@ -47,7 +51,29 @@ impl Pool {
         let places = Arc::new(Semaphore::new(settings.connections_max.max(1)));
         let lines = (0..LINES).map(|_| Arc::default()).collect();
         let (idle, notes) = (Mutex::default(), Notes::default());
-        Self { settings, instance, idle, places, lines, notes, touched: Mutex::default(), tenants: Mutex::default() }
+        let (touched, tenants, circuit) = (Mutex::default(), Mutex::default(), Arc::default());
+        let searches = AtomicBool::new(false);
+        Self { settings, instance, idle, places, lines, notes, touched, tenants, circuit, searches }
+    }
+
+    /// Whether the database is there.
+    pub(super) fn circuit(&self) -> &Arc<Circuit> {
+        &self.circuit
+    }
+
+    /// Whether the database searches what large tenants know.
+    pub(super) fn searches(&self) -> bool {
+        self.searches.load(Ordering::Relaxed)
+    }
+
+    /// The tables were looked at: whether they can be searched.
+    pub(super) fn found(&self, searches: bool) {
+        self.searches.store(searches, Ordering::Relaxed);
+    }
+
+    /// Who this process is to the database.
+    pub(super) fn instance(&self) -> &str {
+        &self.instance
     }
 
     pub(super) fn notes(&self) -> &Notes {
@@ -77,8 +103,30 @@ impl Pool {
         self.run(line, move |pool, db| pool.writing(db, &whose, work.clone())).await
     }
 
-    /// Does something on a thread of its own, again if that may help.
+    /// Does something, unless the database is away. What takes long, or fails as if it were, raises a doubt.
     async fn run<T: Send + 'static>(
+        self: &Arc<Self>,
+        line: Option<Arc<tokio::sync::Mutex<()>>>,
+        attempt: impl Fn(&Self, &Connection) -> Attempt<T> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.circuit.check()?;
+        let mut working = std::pin::pin!(self.work(line, attempt));
+        let done = match tokio::time::timeout(self.settings.doubt_after, &mut working).await {
+            Ok(done) => done,
+            Err(_) => {
+                self.circuit.doubt();
+                working.await
+            }
+        };
+        done.inspect_err(|error| {
+            if matches!(error, StoreError::Away(_)) {
+                self.circuit.doubt();
+            }
+        })
+    }
+
+    /// Does something on a thread of its own, again if that may help.
+    async fn work<T: Send + 'static>(
         self: &Arc<Self>,
         line: Option<Arc<tokio::sync::Mutex<()>>>,
         attempt: impl Fn(&Self, &Connection) -> Attempt<T> + Send + 'static,
@@ -90,7 +138,7 @@ impl Pool {
             };
             Ok((alone, Arc::clone(&self.places).acquire_owned().await.map_err(|_| StoreError::Closed)?))
         };
-        let busy = |_| StoreError::Disk(format!("all {} connections are in use", self.settings.connections_max));
+        let busy = |_| StoreError::Away(format!("all {} connections are in use", self.settings.connections_max));
         let place = tokio::time::timeout(self.settings.wait_timeout, free).await.map_err(busy)??;
         let pool = Arc::clone(self);
         let done = tokio::task::spawn_blocking(move || {
@@ -125,7 +173,7 @@ impl Pool {
                 Attempt::Done(done) => return done,
                 Attempt::Again(error) if tries >= TRIES_MAX => return Err(error),
                 // A server that cannot be reached is not waited for here: whoever asked decides what to do.
-                Attempt::Again(error) if is_new && matches!(error, StoreError::Disk(_)) && tries > 2 => {
+                Attempt::Again(error) if is_new && matches!(error, StoreError::Away(_)) && tries > 2 => {
                     return Err(error);
                 }
                 Attempt::Again(_) => std::thread::sleep(Duration::from_millis(u64::from(tries * tries))),
@@ -134,11 +182,16 @@ impl Pool {
     }
 
     fn take(&self) -> Result<(Connection, bool), StoreError> {
+        self.circuit.check()?;
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         match idle {
             Some(db) => Ok((db, false)),
-            None => connect(&self.settings, Who::Runtime, &self.instance).map(|db| (db, true)),
+            None => self.connect().map(|db| (db, true)),
         }
+    }
+
+    fn connect(&self) -> Result<Connection, StoreError> {
+        connect_until(&self.settings, Who::Runtime, &self.instance, Some(self.circuit.cut()))
     }
 
     fn put_back(&self, db: Connection) {
@@ -236,7 +289,7 @@ impl Pool {
         let (Failure::Lost, Some(transaction)) = (db.failure(), transaction) else {
             return self.undone(db, error);
         };
-        let status = connect(&self.settings, Who::Runtime, &self.instance).and_then(|db| {
+        let status = self.connect().and_then(|db| {
             let sql = "SELECT coalesce(pg_xact_status(?1::text::xid8), 'unknown')";
             db.query_row(sql, [transaction], |row| row.get::<_, String>(0)).map_err(|error| meaning(&error))
         });

@@ -66,8 +66,17 @@ pub(super) fn version(db: &Connection, schema: &str) -> Result<i64, StoreError> 
     db.query_row(&sql, [], |row| row.get(0)).map_err(|error| meaning(&error))
 }
 
-/// Makes the schema, or brings it up to date. Answers the version it had.
-pub(super) fn migrate(db: &Connection, schema: &str) -> Result<i64, StoreError> {
+/// Makes the schema, or brings it up to date, if it is not. Answers the version it had, and whether it can be searched now.
+/// Looking needs no rights but those to look; only what is missing does.
+pub(super) fn bring_up_to_date(db: &Connection, schema: &str) -> Result<(i64, bool), StoreError> {
+    let found = version(db, schema)?;
+    if is_due(db, schema, found)? {
+        migrate(db, schema)?;
+    }
+    Ok((found, shelf::is_there(db, schema)?))
+}
+
+fn migrate(db: &Connection, schema: &str) -> Result<i64, StoreError> {
     db.batch("BEGIN").map_err(|error| meaning(&error))?;
     let done = migrate_locked(db, schema).and_then(|before| {
         db.batch("COMMIT").map_err(|error| meaning(&error))?;
@@ -99,7 +108,7 @@ fn migrate_locked(db: &Connection, schema: &str) -> Result<i64, StoreError> {
 }
 
 /// Whether there is anything to do.
-pub(super) fn is_due(db: &Connection, schema: &str, found: i64) -> Result<bool, StoreError> {
+fn is_due(db: &Connection, schema: &str, found: i64) -> Result<bool, StoreError> {
     Ok(found != SCHEMA_VERSION || (shelf::can_be_there(db)? && !shelf::is_there(db, schema)?))
 }
 

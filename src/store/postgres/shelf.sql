@@ -48,3 +48,24 @@ END $$;
 DROP TRIGGER IF EXISTS document_renamed ON document;
 CREATE TRIGGER document_renamed AFTER UPDATE OF title ON document FOR EACH ROW
     WHEN (old.title IS DISTINCT FROM new.title) EXECUTE FUNCTION document_renamed();
+
+-- Searching by words. With row-level security in the way the index would be of no use: no condition of a query may be looked at before
+-- the policy but those that can tell nobody anything, and this is none. So it is done here, with the rights of the tables' owner, and whoever
+-- asks is shown the transaction's tenant's passages, whatever is asked.
+CREATE OR REPLACE FUNCTION words_counted(queries text, most bigint) RETURNS SETOF bigint
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path FROM CURRENT AS $$
+    SELECT (SELECT count(*) FROM (SELECT 1 FROM passage_words
+                WHERE words @@ query::tsquery AND home = current_setting('recalld.tenant') LIMIT most) AS few)
+    FROM unnest(string_to_array(queries, ' ')) WITH ORDINALITY AS asked (query, place) ORDER BY place
+$$;
+
+-- Those that have any of the words sought, by what the words that they have are worth.
+CREATE OR REPLACE FUNCTION words_found(
+    sought tsquery, queries tsquery[], worth double precision[], most bigint, best bigint
+) RETURNS TABLE (found_document bigint, found_number bigint)
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path FROM CURRENT AS $$
+    SELECT document, number FROM (SELECT document, number, words FROM passage_words
+        WHERE words @@ sought AND home = current_setting('recalld.tenant') LIMIT most) AS found
+    ORDER BY (SELECT sum(weight) FROM unnest(queries, worth) AS asked (query, weight) WHERE words @@ query)
+        DESC NULLS LAST, document, number LIMIT best
+$$;

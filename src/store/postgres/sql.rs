@@ -10,11 +10,12 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use tokio::runtime::Runtime;
+use tokio::sync::watch;
 use tokio_postgres::binary_copy::BinaryCopyInWriter;
 use tokio_postgres::types::{ToSql as Encode, Type};
 use tokio_postgres::{Client, Statement};
 
-use super::connect::meaning;
+use super::connect::{cut_off, meaning};
 use super::dialect::translate;
 use super::pipeline::Pipeline;
 use super::value::Owned;
@@ -99,6 +100,9 @@ pub(super) enum Error {
     /// No answer came in time.
     #[error("the database did not answer within {0:?}")]
     Late(Duration),
+    /// The database went away while an answer was awaited.
+    #[error("the database went away before it answered")]
+    CutOff,
     /// There was no row.
     #[error("there is no such row")]
     NoRow,
@@ -211,6 +215,8 @@ pub(super) struct Connection {
     prepared: RefCell<HashMap<Asked, Prepared>>,
     last_key: Cell<i64>,
     patience: Duration,
+    /// Tells when the database goes away.
+    cut: RefCell<Option<watch::Receiver<bool>>>,
     failure: Cell<Failure>,
     #[cfg(test)]
     blind: Option<Arc<super::blind::Blind>>,
@@ -232,7 +238,12 @@ pub(super) enum Failure {
 const PREPARED_MAX: usize = 512;
 
 impl Connection {
-    pub(super) fn new(runtime: Runtime, client: Client, patience: Duration) -> Self {
+    pub(super) fn new(
+        runtime: Runtime,
+        client: Client,
+        patience: Duration,
+        cut: Option<watch::Receiver<bool>>,
+    ) -> Self {
         let (prepared, last_key, failure) = (RefCell::default(), Cell::new(0), Cell::default());
         let (runtime, client, pipeline) = (Some(runtime), Arc::new(client), Pipeline::default());
         Self {
@@ -242,6 +253,7 @@ impl Connection {
             prepared,
             last_key,
             patience,
+            cut: RefCell::new(cut),
             failure,
             #[cfg(test)]
             blind: None,
@@ -262,14 +274,22 @@ impl Connection {
     /// Waits for an answer, but not for ever.
     fn wait<T>(&self, answer: impl Future<Output = std::result::Result<T, tokio_postgres::Error>>) -> Result<T> {
         let answer = self.pipeline.and(answer);
-        let answer = self.runtime().block_on(async { tokio::time::timeout(self.patience, answer).await });
-        let answer = answer.map_err(|_| Error::Late(self.patience)).and_then(|answer| answer.map_err(Error::from));
+        let mut cut = self.cut.borrow_mut();
+        let answer = self.runtime().block_on(async {
+            tokio::select! {
+                answer = tokio::time::timeout(self.patience, answer) => match answer {
+                    Ok(answer) => answer.map_err(Error::from),
+                    Err(_) => Err(Error::Late(self.patience)),
+                },
+                () = cut_off(&mut cut) => Err(Error::CutOff),
+            }
+        });
         answer.inspect_err(|error| self.note(error))
     }
 
     fn note(&self, error: &Error) {
         let failure = match error {
-            Error::Late(_) => Failure::Lost,
+            Error::Late(_) | Error::CutOff => Failure::Lost,
             Error::Postgres(error) => failure_of(error),
             _ => Failure::None,
         };

@@ -1,11 +1,12 @@
 //! The promises of every store, on a real PostgreSQL: the one that `RECALLD_TEST_POSTGRES` names (see `scripts/services`).
 
 mod losing;
+mod tls;
 mod walls;
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::Map;
 
 use super::connect::meaning;
@@ -13,6 +14,7 @@ use super::schema::{AT_HOME, BY_TENANT};
 use super::{Postgres, PostgresSettings};
 use crate::clock::{Clock, ManualClock, SystemClock};
 use crate::id::{Ids, RandomIds, SessionId};
+use crate::job::JobKind;
 use crate::message::{Message, Role};
 use crate::scope::Scope;
 use crate::session::{OpenTurn, Placement, SessionSeed, TurnDraft};
@@ -77,6 +79,27 @@ async fn sqlite_and_postgres_answer_alike() {
         let sqlite = Sqlite::temporary(clock()).expect("a store in a new folder");
         two_stores_answer_alike([Arc::new(sqlite), Arc::new(postgres)], seed, STEPS).await;
     }
+}
+
+/// What a process was doing that was killed is done by another one as soon as it has not been heard of for a minute.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn jobs_of_an_instance_that_is_gone_are_taken_over() {
+    let Some(one) = scratch().await else { return };
+    let two = one.beside(Arc::new(SystemClock::default())).await.expect("another one");
+    let (scope, session, lease) = (Scope::as_stored("acme", "ann"), RandomIds.session(), SignedDuration::from_mins(5));
+    add(&one, &scope, session, "hello").await;
+    one.jobs().enqueue(&scope, session, JobKind::CONSOLIDATE).await.expect("asked for");
+    let claimed = one.jobs().claim(Timestamp::now(), lease).await.expect("a look").expect("a job");
+    super::say_alive(&two.pool).await.expect("said");
+    let again = two.jobs().claim(Timestamp::now(), lease).await.expect("a look");
+    assert!(again.is_none(), "whoever does it is there: {again:?}");
+    let gone =
+        format!("UPDATE instance SET seen_at = now() - interval '61 seconds' WHERE id = '{}'", one.pool.instance());
+    let age = move |db: &super::Connection| super::session::execute(db, &gone, []).map(drop);
+    two.pool.write(Whose::Ours, age).await.expect("aged");
+    super::say_alive(&two.pool).await.expect("said");
+    let again = two.jobs().claim(Timestamp::now(), lease).await.expect("a look").expect("it is free");
+    assert_eq!((again.job.id, again.fence), (claimed.job.id, claimed.fence + 1));
 }
 
 fn said(text: &str) -> Message {

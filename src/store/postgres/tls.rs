@@ -13,7 +13,7 @@ use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::crypto::ring::default_provider;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
-use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+use tokio_rustls::rustls::{CertificateError, ClientConfig, Error, RootCertStore};
 
 /// Trusts the authorities that browsers trust, or the one it is given.
 #[derive(Clone)]
@@ -38,6 +38,20 @@ fn only(file: &Path) -> Result<RootCertStore, String> {
         roots.add(certificate.map_err(|error| error.to_string())?).map_err(|error| error.to_string())?;
     }
     if roots.is_empty() { Err("there is none in it".to_owned()) } else { Ok(roots) }
+}
+
+/// Why a server's certificate is not believed, and what to do, if that is what went wrong.
+pub(super) fn distrusted(error: &tokio_postgres::Error) -> Option<String> {
+    let cause = std::error::Error::source(error)?.downcast_ref::<io::Error>()?.get_ref()?.downcast_ref()?;
+    let Error::InvalidCertificate(reason) = cause else { return None };
+    let advice = match reason {
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            "name the host in `database_url` as its certificate does"
+        }
+        CertificateError::UnknownIssuer => "name the authority that signed it with `database_root_certificate`",
+        _ => "the server needs another one",
+    };
+    Some(format!("the server's certificate is not believed: {reason}; {advice}"))
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> MakeTlsConnect<S> for Tls {

@@ -107,7 +107,7 @@ fn open(path: &Path, access: OpenFlags, on_damage: OnDamage) -> Result<Connectio
 
 /// Makes the folder and the file, readable by nobody else. SQLite gives the same mode to what it adds. Answers whether there is
 /// nothing in the file yet.
-fn make_private(path: &Path) -> Result<bool, StoreError> {
+pub(in crate::store) fn make_private(path: &Path) -> Result<bool, StoreError> {
     let cannot = |error: std::io::Error| StoreError::CannotOpen { path: path.into(), reason: error.to_string() };
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     std::fs::create_dir_all(folder).map_err(cannot)?;
@@ -180,7 +180,7 @@ fn opening(path: &Path, error: &rusqlite::Error) -> StoreError {
 }
 
 /// Says what an error means while data is read or written.
-pub(super) fn meaning(error: &rusqlite::Error) -> StoreError {
+pub(in crate::store) fn meaning(error: &rusqlite::Error) -> StoreError {
     if pages::is_damage(error) {
         return StoreError::DamagedFile(DAMAGED_PAGE.into());
     }

@@ -10,7 +10,7 @@ use crate::store::{Holder, StoreError};
 
 /// The held lock; the operating system lets go of it when the process ends, however it ends.
 #[derive(Debug)]
-pub(super) struct Lock {
+pub(in crate::store) struct Lock {
     file: File,
 }
 
@@ -22,7 +22,7 @@ struct Note {
 
 impl Lock {
     /// Takes the lock of a data file, or says who has it.
-    pub(super) fn take(data: &Path) -> Result<Self, StoreError> {
+    pub(in crate::store) fn take(data: &Path) -> Result<Self, StoreError> {
         let path = lock_path(data);
         let cannot = |error: std::io::Error| StoreError::CannotOpen { path: path.clone(), reason: error.to_string() };
         let mut options = OpenOptions::new();
@@ -43,14 +43,14 @@ impl Lock {
     }
 
     /// Tells others where the holder serves. A courtesy: when it cannot be written, nothing is lost.
-    pub(super) fn note(&self, url: Option<String>) {
+    pub(in crate::store) fn note(&self, url: Option<String>) {
         let note = serde_json::to_vec(&Note { pid: std::process::id(), url }).unwrap_or_default();
         let mut file = &self.file;
         let _ = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(&note));
     }
 
     /// Lets go before the end of the process, for the next one who opens the file.
-    pub(super) fn release(&self) {
+    pub(in crate::store) fn release(&self) {
         let _ = self.file.unlock();
     }
 }
@@ -66,7 +66,7 @@ fn holder(data: &Path) -> Holder {
 }
 
 /// Who holds a data file at this moment; `None` when nobody does.
-pub(super) fn held_by(data: &Path) -> Option<Holder> {
+pub(in crate::store) fn held_by(data: &Path) -> Option<Holder> {
     let file = File::open(lock_path(data)).ok()?;
     // The lock is free again when `file` goes, at the end of this function.
     matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)).then(|| holder(data))

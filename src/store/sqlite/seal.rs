@@ -39,6 +39,20 @@ pub(super) fn held(data: &Path) -> Option<Vec<u8>> {
     read(&secret_path(data)).ok()
 }
 
+/// The secret that was kept beside a file, if one was.
+pub(in crate::store) fn kept(data: &Path) -> Option<Seal> {
+    read(&secret_path(data)).ok().filter(|secret| secret.len() >= 32).map(|secret| Seal::new(&secret))
+}
+
+/// Keeps a secret beside a file, in place of another one.
+pub(in crate::store) fn keep(data: &Path, secret: &[u8]) -> std::io::Result<()> {
+    let path = secret_path(data);
+    if read(&path).is_ok_and(|kept| kept == secret) {
+        return Ok(());
+    }
+    make(&path, secret).map(drop)
+}
+
 fn read(path: &Path) -> std::io::Result<Vec<u8>> {
     let mut secret = Vec::new();
     File::open(path)?.take(4_096).read_to_end(&mut secret)?;
@@ -46,7 +60,7 @@ fn read(path: &Path) -> std::io::Result<Vec<u8>> {
 }
 
 /// Writes it whole under another name first: half a secret would be another one.
-fn make(path: &Path, fresh: &[u8; 32]) -> std::io::Result<Vec<u8>> {
+fn make(path: &Path, fresh: &[u8]) -> std::io::Result<Vec<u8>> {
     let mut beside = path.as_os_str().to_owned();
     beside.push("-new");
     let mut options = OpenOptions::new();

@@ -31,7 +31,7 @@ fn register(db: &Connection) -> Result<Register, StoreError> {
     let sql = "SELECT name, settings, created_at, updated_at FROM tenant ORDER BY name";
     let tenants = all(db, sql, read_tenant)?;
     let keys = all(db, &format!("SELECT {KEY_COLUMNS} FROM api_key ORDER BY created_at, id"), read_key)?;
-    Ok(Register { version: version(db)?, tenants, keys })
+    Ok(Register { version: version(db)?, tenants, keys, age: std::time::Duration::ZERO })
 }
 
 fn all<T>(db: &Connection, sql: &str, read: fn(&Row<'_>) -> sql::Result<T>) -> Result<Vec<T>, StoreError> {

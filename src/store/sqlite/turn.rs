@@ -18,7 +18,10 @@ use crate::session::{
     group,
 };
 use crate::store::check;
-use crate::store::{Kept, Opened, Page, PageRequest, Recent, StoreError};
+use crate::store::{Kept, Opened, Page, PageRequest, Recent, StoreError, UNANSWERED};
+
+/// Where a turn says why it ended as it did.
+const REASON: &str = "reason";
 
 pub(super) const INSERT: &str =
     "INSERT INTO turn (session, number, id, status, role, question, answer, extra, metadata, created_at, answered_at,
@@ -121,15 +124,20 @@ pub(super) fn close(
     let mut turn = row.turn(db, closed.session)?;
     let overtaken = revision::attempt(db, key)? != closed.attempt;
     let waits_for_tools = turn.status == TurnStatus::Partial && awaits_tools(&turn);
-    if !overtaken && turn.status != TurnStatus::Pending && !waits_for_tools {
+    let believed_lost = is_abandoned(&turn) && closed.status != TurnStatus::Failed;
+    if !overtaken && turn.status != TurnStatus::Pending && !waits_for_tools && !believed_lost {
         return Ok(Kept::OnDisk);
+    }
+    if believed_lost {
+        turn.metadata.shift_remove(REASON);
     }
     let has_nothing = turn.status == TurnStatus::Failed;
     if overtaken {
         turn.messages.truncate(1);
     }
     turn.status = closed.status;
-    turn.messages.extend(closed.messages);
+    let heard = heard_before(&turn.messages, &closed.messages);
+    turn.messages.extend(closed.messages.into_iter().skip(heard));
     turn.metadata.extend(closed.metadata);
     if overtaken {
         revision::put_aside(db, key, closed.attempt, &turn, now)?;
@@ -149,6 +157,17 @@ pub(super) fn close(
     Ok(Kept::OnDisk)
 }
 
+/// How many of the messages that are to follow are there already: what was written once, and not known to be, comes again.
+fn heard_before(there: &[Message], following: &[Message]) -> usize {
+    let same = |one: &Message, other: &Message| {
+        (one.role, &one.text, &one.raw) == (other.role, &other.text, &other.raw)
+            && one.created_at.as_microsecond() == other.created_at.as_microsecond()
+    };
+    let longest = following.len().min(there.len().saturating_sub(1));
+    let ends_with = |n: &usize| there[there.len() - n..].iter().zip(following).all(|(one, other)| same(one, other));
+    (1..=longest).rev().find(ends_with).unwrap_or(0)
+}
+
 /// Writes an ending in its place; a try that came to nothing gives way to an earlier whole answer.
 fn settle(db: &Connection, session_key: i64, key: i64, turn: &Turn, now: i64) -> Result<(), StoreError> {
     rewrite(db, key, turn)?;
@@ -156,6 +175,11 @@ fn settle(db: &Connection, session_key: i64, key: i64, turn: &Turn, now: i64) ->
         tracing::debug!(turn.id = %turn.id, at = now, "An earlier answer is shown again");
     }
     Ok(())
+}
+
+/// Whether it was given up because whoever was to answer it seemed to be gone. Its answer may have waited elsewhere.
+fn is_abandoned(turn: &Turn) -> bool {
+    turn.status != TurnStatus::Complete && turn.metadata.get(REASON).is_some_and(|reason| reason == UNANSWERED)
 }
 
 /// Whether the model asked for tools and has not heard from them.
@@ -394,7 +418,7 @@ pub(super) fn list_sql() -> String {
 /// Ends a turn that nobody will end: partial if the model has spoken, else an earlier answer, else failed.
 fn abandon(db: &Connection, key: i64, mut turn: Turn, reason: &str) -> Result<(), StoreError> {
     turn.status = if turn.messages.len() > 1 { TurnStatus::Partial } else { TurnStatus::Failed };
-    turn.metadata.insert("reason".into(), reason.into());
+    turn.metadata.insert(REASON.into(), reason.into());
     let sql = "SELECT session FROM turn WHERE key = ?1";
     let session_key = db.query_row(sql, [key], |row| row.get(0)).map_err(|error| meaning(&error))?;
     settle(db, session_key, key, &turn, 0)
@@ -453,7 +477,7 @@ pub(super) fn fail_abandoned(db: &Connection, turns_max: usize) -> Result<u64, S
     for (session, row) in rows {
         let key = row.key;
         match row.turn(db, session) {
-            Ok(turn) => abandon(db, key, turn, "recalld stopped before the answer came")?,
+            Ok(turn) => abandon(db, key, turn, UNANSWERED)?,
             // A damaged row is left as it is, so that its damage stays visible; only its state moves on.
             Err(_) => drop(execute(db, "UPDATE turn SET status = 'failed' WHERE key = ?1", [key])?),
         }

@@ -2,15 +2,29 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use jiff::Timestamp;
 use tokio::sync::Notify;
 
-use super::*;
-use crate::store::Sqlite;
+use crate::id::{SessionId, TurnId};
+use crate::scope::{Scope, Tenant};
+use crate::session::{
+    AddedMessage, ClosedTurn, Held, OpenTurn, ReviseTurn, Revision, Session, SessionPatch, SessionSeed, Turn, TurnDraft,
+};
+use crate::store::{
+    Archive, Backup, ChangeMark, Changes, DerivedRow, DueTurn, Episodes, Erasures, Expired, Expiry, Facts,
+    HistoryMatch, Jobs, Kept, Knowledge, Ledger, Opened, Outbox, Page, PageRequest, RecallCursor, RecallPage, Recent,
+    Register, Revised, Sqlite, Stats, Store, StoreError, StoreFuture, Takeout, Tenants, Todo, Topics, Trail,
+};
+use crate::tenant::{Key, KeyId, Seal, TenantRecord, TenantSettings, Usage};
 
 /// A store that fails on demand. Reads go on, as they do on a full disk.
 pub(super) struct Flaky {
     inner: Sqlite,
     pub(super) full: AtomicBool,
+    /// Nothing can be asked of it, not even what it holds.
+    pub(super) away: AtomicBool,
+    /// No turn is to its liking.
+    pub(super) refuses: AtomicBool,
     /// Writes that still succeed although the disk is full.
     pub(super) spared: AtomicU64,
     /// When set, an opening turn stops before it is written, tells `reached`, and waits for `go_on`.
@@ -21,11 +35,36 @@ pub(super) struct Flaky {
 
 impl Flaky {
     pub(super) fn new(inner: Sqlite) -> Self {
-        let (full, halt, spared) = (AtomicBool::new(false), AtomicBool::new(false), AtomicU64::new(0));
-        Self { inner, full, spared, halt, reached: Notify::new(), go_on: Notify::new() }
+        let (full, away, refuses, halt) = Default::default();
+        Self {
+            inner,
+            full,
+            away,
+            refuses,
+            spared: AtomicU64::new(0),
+            halt,
+            reached: Notify::new(),
+            go_on: Notify::new(),
+        }
+    }
+
+    fn there(&self) -> Result<(), StoreError> {
+        match self.away.load(Ordering::SeqCst) {
+            true => Err(StoreError::Away("nobody answers".into())),
+            false => Ok(()),
+        }
+    }
+
+    /// An answer, unless nobody gives one.
+    fn asked<'a, T: 'a>(&self, answer: StoreFuture<'a, T>) -> StoreFuture<'a, T> {
+        match self.there() {
+            Ok(()) => answer,
+            Err(error) => Box::pin(async { Err(error) }),
+        }
     }
 
     fn check(&self) -> Result<(), StoreError> {
+        self.there()?;
         let spare = |left: u64| left.checked_sub(1);
         let spared = self.spared.fetch_update(Ordering::SeqCst, Ordering::SeqCst, spare).is_ok();
         match self.full.load(Ordering::SeqCst) && !spared {
@@ -48,6 +87,9 @@ impl Store for Flaky {
                 self.go_on.notified().await;
             }
             self.check()?;
+            if self.refuses.load(Ordering::SeqCst) {
+                return Err(StoreError::Refused("not to its liking".into()));
+            }
             self.inner.open_turn(&scope, turn).await
         })
     }
@@ -110,7 +152,7 @@ impl Store for Flaky {
     }
 
     fn session(&self, scope: &Scope, id: SessionId) -> StoreFuture<'_, Option<Session>> {
-        self.inner.session(scope, id)
+        self.asked(self.inner.session(scope, id))
     }
 
     fn sessions(&self, scope: &Scope, page: PageRequest) -> StoreFuture<'_, Page<Session>> {
@@ -118,11 +160,11 @@ impl Store for Flaky {
     }
 
     fn last_turns(&self, scope: &Scope, session: SessionId, messages_max: usize) -> StoreFuture<'_, Recent> {
-        self.inner.last_turns(scope, session, messages_max)
+        self.asked(self.inner.last_turns(scope, session, messages_max))
     }
 
     fn turns(&self, scope: &Scope, session: SessionId, page: PageRequest) -> StoreFuture<'_, Option<Page<Turn>>> {
-        self.inner.turns(scope, session, page)
+        self.asked(self.inner.turns(scope, session, page))
     }
 
     fn revise_turn(&self, scope: &Scope, turn: ReviseTurn) -> StoreFuture<'_, Revised> {
@@ -133,15 +175,15 @@ impl Store for Flaky {
     }
 
     fn held(&self, scope: &Scope, session: SessionId, turns_max: usize) -> StoreFuture<'_, Held> {
-        self.inner.held(scope, session, turns_max)
+        self.asked(self.inner.held(scope, session, turns_max))
     }
 
     fn match_history(&self, scope: &Scope, trail: Trail) -> StoreFuture<'_, Option<HistoryMatch>> {
-        self.inner.match_history(scope, trail)
+        self.asked(self.inner.match_history(scope, trail))
     }
 
     fn turn(&self, scope: &Scope, id: TurnId) -> StoreFuture<'_, Option<Turn>> {
-        self.inner.turn(scope, id)
+        self.asked(self.inner.turn(scope, id))
     }
 
     fn revisions(&self, scope: &Scope, id: TurnId) -> StoreFuture<'_, Option<Vec<Revision>>> {
@@ -232,7 +274,7 @@ impl Store for Flaky {
     }
 
     fn tenants(&self) -> &dyn Tenants {
-        self.inner.tenants()
+        self
     }
 
     fn facts(&self) -> &dyn Facts {
@@ -268,10 +310,48 @@ impl Store for Flaky {
     }
 
     fn ping(&self) -> StoreFuture<'_, ()> {
-        self.inner.ping()
+        self.asked(self.inner.ping())
     }
 
     fn close(&self) -> StoreFuture<'_, ()> {
         self.inner.close()
+    }
+}
+
+impl Tenants for Flaky {
+    fn version(&self) -> StoreFuture<'_, u64> {
+        self.asked(self.inner.tenants().version())
+    }
+
+    fn register(&self) -> StoreFuture<'_, Register> {
+        self.asked(self.inner.tenants().register())
+    }
+
+    fn create(&self, tenant: TenantRecord) -> StoreFuture<'_, bool> {
+        self.asked(self.inner.tenants().create(tenant))
+    }
+
+    fn update(&self, tenant: &Tenant, settings: TenantSettings, at: Timestamp) -> StoreFuture<'_, bool> {
+        self.asked(self.inner.tenants().update(tenant, settings, at))
+    }
+
+    fn usage(&self, tenant: &Tenant, with_bytes: bool) -> StoreFuture<'_, Usage> {
+        self.asked(self.inner.tenants().usage(tenant, with_bytes))
+    }
+
+    fn add_key(&self, key: Key, ended_before: Timestamp) -> StoreFuture<'_, ()> {
+        self.asked(self.inner.tenants().add_key(key, ended_before))
+    }
+
+    fn replace_key(&self, old: &KeyId, ends_at: Timestamp, new: Key) -> StoreFuture<'_, bool> {
+        self.asked(self.inner.tenants().replace_key(old, ends_at, new))
+    }
+
+    fn revoke_key(&self, id: &KeyId, at: Timestamp) -> StoreFuture<'_, Option<Key>> {
+        self.asked(self.inner.tenants().revoke_key(id, at))
+    }
+
+    fn seal(&self, fresh: [u8; 32]) -> StoreFuture<'_, Seal> {
+        self.asked(self.inner.tenants().seal(fresh))
     }
 }

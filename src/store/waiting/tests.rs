@@ -11,7 +11,7 @@ use crate::clock::SystemClock;
 use crate::id::{Ids, RandomIds};
 use crate::message::{Message, Role};
 use crate::scope::{Tenant, User};
-use crate::session::TurnStatus;
+use crate::session::{AddedMessage, SessionPatch, SessionSeed, TurnStatus};
 use crate::store::Sqlite;
 
 mod conformance {
@@ -20,18 +20,18 @@ mod conformance {
     crate::conformance! { Waiting::new(Arc::new(sqlite()), Arc::new(SystemClock::default()), BOUNDS) }
 }
 
-const BOUNDS: WaitingBounds = WaitingBounds { turns_max: 4, bytes_max: 1_000 };
+pub(super) const BOUNDS: WaitingBounds = WaitingBounds { turns_max: 4, bytes_max: 1_000 };
 
-fn sqlite() -> Sqlite {
+pub(super) fn sqlite() -> Sqlite {
     Sqlite::temporary(Arc::new(SystemClock::default())).expect("a store in a new folder")
 }
 
 /// A chat of one user in one session, on a disk that fills and empties.
 #[derive(Clone)]
-struct Chat {
-    store: Arc<Waiting<Flaky>>,
-    scope: Scope,
-    session: SessionId,
+pub(super) struct Chat {
+    pub(super) store: Arc<Waiting<Flaky>>,
+    pub(super) scope: Scope,
+    pub(super) session: SessionId,
 }
 
 impl Chat {
@@ -40,7 +40,7 @@ impl Chat {
         Self { store: Arc::new(store), scope: scope("ann"), session: RandomIds.session() }
     }
 
-    fn another(&self) -> Self {
+    pub(super) fn another(&self) -> Self {
         Self { session: RandomIds.session(), ..self.clone() }
     }
 
@@ -48,7 +48,7 @@ impl Chat {
         self.store.inner.full.store(full, Ordering::SeqCst);
     }
 
-    fn question(&self, text: &str) -> OpenTurn {
+    pub(super) fn question(&self, text: &str) -> OpenTurn {
         let question = Message::new(Role::User, text, Timestamp::UNIX_EPOCH);
         let id = RandomIds.turn(Timestamp::UNIX_EPOCH);
         OpenTurn {
@@ -66,7 +66,7 @@ impl Chat {
         self.store.open_turn(&self.scope, turn).await
     }
 
-    async fn ask(&self, text: &str) -> (TurnId, Kept) {
+    pub(super) async fn ask(&self, text: &str) -> (TurnId, Kept) {
         let turn = self.question(text);
         let id = turn.id;
         (id, self.open(turn).await.expect("the question is taken in").kept)
@@ -88,29 +88,29 @@ impl Chat {
         self.store.close_turn(&self.scope, turn).await
     }
 
-    async fn answer(&self, id: TurnId) -> Kept {
+    pub(super) async fn answer(&self, id: TurnId) -> Kept {
         self.close(id, TurnStatus::Complete, "so").await.expect("the ending is taken in")
     }
 
-    async fn exchange(&self, text: &str) -> Kept {
+    pub(super) async fn exchange(&self, text: &str) -> Kept {
         let (id, _) = self.ask(text).await;
         self.answer(id).await
     }
 
-    async fn shown(&self) -> Vec<String> {
+    pub(super) async fn shown(&self) -> Vec<String> {
         let recent = self.store.last_turns(&self.scope, self.session, 6).await.expect("reading goes on");
         recent.turns.iter().map(|turn| turn.question().text.clone()).collect()
     }
 
     /// What is on disk: number, question, state.
-    async fn stored(&self) -> Vec<String> {
+    pub(super) async fn stored(&self) -> Vec<String> {
         let page = self.store.turns(&self.scope, self.session, PageRequest::first(100)).await.expect("reading goes on");
         let turns = page.map(|page| page.items).unwrap_or_default();
         turns.iter().map(|turn| format!("{} {} {}", turn.number, turn.question().text, turn.status.as_str())).collect()
     }
 }
 
-fn scope(user: &str) -> Scope {
+pub(super) fn scope(user: &str) -> Scope {
     Scope::new(Tenant::default(), User::parse(user).expect("a user"))
 }
 
@@ -249,8 +249,8 @@ async fn what_waited_is_written_in_order_each_turn_once() {
     let (d, _) = chat.ask("d").await;
     assert_eq!(chat.store.flush().await, 3, "the disk is still full");
     chat.disk_full(false);
-    assert_eq!(chat.ask("e").await.1, Kept::Waiting, "behind those of its session that wait");
     assert_eq!(chat.another().exchange("elsewhere").await, Kept::OnDisk);
+    assert_eq!((chat.store.waiting(), chat.ask("e").await.1), (3, Kept::OnDisk), "after those of its session");
     assert_eq!(chat.store.flush().await, 0);
     assert_eq!(chat.answer(d).await, Kept::OnDisk);
     assert_eq!(chat.stored().await, ["1 a complete", "2 b complete", "3 c partial", "4 d complete", "5 e pending"]);
@@ -346,7 +346,7 @@ async fn a_stranger_does_not_close_a_waiting_turn() {
     let stranger = Chat { scope: scope("bob"), ..chat.clone() };
     let unknown = stranger.close(id, TurnStatus::Complete, "forged").await;
     assert!(matches!(unknown, Err(StoreError::UnknownTurn(_))), "{unknown:?}");
-    assert_eq!(chat.answer(id).await, Kept::Waiting);
+    assert_eq!(chat.answer(id).await, Kept::OnDisk);
 }
 
 #[tokio::test]

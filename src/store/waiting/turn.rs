@@ -1,13 +1,14 @@
 //! A turn that waits for the disk: its question, its ending, or both.
 
 use jiff::Timestamp;
+use serde_json::Map;
 
 use crate::id::{SessionId, TurnId};
 use crate::message::{Message, Role};
 use crate::scope::Scope;
 use crate::session::{ClosedTurn, Fingerprint, OpenTurn, Outline, Turn, TurnStatus, chained};
 use crate::store::erasure::INJECTED;
-use crate::store::{Erasure, TRACE_BYTES_MAX, Trail};
+use crate::store::{Erasure, TRACE_BYTES_MAX, Trail, UNANSWERED};
 
 /// A turn, or what of it is not on disk yet.
 #[derive(Debug, Clone)]
@@ -15,10 +16,16 @@ pub(super) struct WaitingTurn {
     pub(super) id: TurnId,
     pub(super) scope: Scope,
     pub(super) session: SessionId,
+    /// When it was asked, or began to wait.
+    pub(super) at: Timestamp,
     /// The question, until it is on disk.
     pub(super) open: Option<(OpenTurn, Timestamp)>,
+    /// Whether the question was on disk before the turn began to wait.
+    pub(super) known: bool,
     /// The ending, once there is one.
     pub(super) closed: Option<ClosedTurn>,
+    /// The number that others were told it will get.
+    pub(super) foreseen: Option<u64>,
     /// What both weigh.
     pub(super) bytes: usize,
 }
@@ -43,6 +50,13 @@ impl WaitingTurn {
         }
     }
 
+    /// Whether it says what the model was shown beside the question.
+    pub(super) fn shows_anything(&self) -> bool {
+        let asked = self.open.as_ref().is_some_and(|(open, _)| open.metadata.contains_key(INJECTED));
+        let ended = |closed: &ClosedTurn| closed.trace.is_some() || closed.metadata.contains_key(INJECTED);
+        asked || self.closed.as_ref().is_some_and(ended)
+    }
+
     /// Forgets what the model was shown beside the question: it may repeat what is erased.
     pub(super) fn forget_shown(&mut self) {
         if let Some((open, _)) = &mut self.open {
@@ -56,15 +70,44 @@ impl WaitingTurn {
 
     pub(super) fn asked(scope: Scope, mut open: OpenTurn, created_at: Timestamp) -> Self {
         open.asked_at = Some(created_at);
-        let (id, session, bytes) = (open.id, open.session, bytes_of(&open.question));
-        Self { id, scope, session, open: Some((open, created_at)), closed: None, bytes }
+        let (id, session, bytes, at) = (open.id, open.session, bytes_of(&open.question), created_at);
+        let (open, closed, foreseen) = (Some((open, created_at)), None, None);
+        Self { id, scope, session, at, open, known: false, closed, foreseen, bytes }
     }
 
-    pub(super) fn answered(scope: Scope, closed: ClosedTurn) -> Self {
-        let (id, session) = (closed.id, closed.session);
-        let mut turn = Self { id, scope, session, open: None, closed: None, bytes: 0 };
+    /// An ending whose question is on disk.
+    pub(super) fn answered(scope: Scope, closed: ClosedTurn, at: Timestamp) -> Self {
+        let (id, session, known, foreseen) = (closed.id, closed.session, true, None);
+        let mut turn = Self { id, scope, session, at, open: None, known, closed: None, foreseen, bytes: 0 };
         turn.end(closed);
         turn
+    }
+
+    /// A turn that waited when a process ended. What that process was still to answer is not answered any more.
+    pub(super) fn found(
+        scope: Scope,
+        at: Timestamp,
+        known: bool,
+        open: Option<OpenTurn>,
+        closed: Option<ClosedTurn>,
+    ) -> Option<Self> {
+        let mut turn = match (open, closed) {
+            (None, None) => return None,
+            (None, Some(closed)) => Self::answered(scope, closed, at),
+            (Some(open), None) => {
+                let closed = given_up(&open);
+                let mut turn = Self::asked(scope, open, at);
+                turn.end(closed);
+                turn
+            }
+            (Some(open), Some(closed)) => {
+                let mut turn = Self::asked(scope, open, at);
+                turn.end(closed);
+                turn
+            }
+        };
+        turn.known = known;
+        Some(turn)
     }
 
     /// Takes the ending, unless there is one. A turn that waits for its tools goes on.
@@ -145,6 +188,23 @@ impl WaitingTurn {
         turn.messages.extend(closed.messages);
         turn.metadata.extend(closed.metadata);
         Some(turn)
+    }
+}
+
+/// The ending of a turn whose process ended first.
+fn given_up(open: &OpenTurn) -> ClosedTurn {
+    let mut metadata = Map::new();
+    metadata.insert("reason".into(), UNANSWERED.into());
+    ClosedTurn {
+        id: open.id,
+        session: open.session,
+        status: TurnStatus::Failed,
+        messages: Vec::new(),
+        metadata,
+        attempt: 0,
+        others: Vec::new(),
+        trace: None,
+        topic: None,
     }
 }
 

@@ -249,7 +249,7 @@ impl Run {
 
     /// The end of the conversation. An answer without it is worth more than no answer.
     async fn recent(&self, found: &Found) -> (Vec<Turn>, Health) {
-        if found.held.turns.is_empty() {
+        if found.known && found.held.turns.is_empty() {
             return (Vec::new(), Health::Ok);
         }
         let messages_max = self.memory.settings.context_messages;

@@ -7,31 +7,52 @@ mod bare;
 mod expiry;
 pub(super) mod knowledge;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use uuid::Uuid;
 
 use self::bare::BareWriters;
 use super::store::{READS, SESSION_TURNS, StoreArgs, WRITERS, fill_store, in_words, same, scope, turns_per_second};
 use super::table::{Row, Table, machine};
 use crate::clock::SystemClock;
 use crate::scope::{Scope, Tenant, User};
-use crate::store::{Postgres, Store, Waiting, WaitingBounds};
+use crate::store::{Outage, Postgres, Spool, Store, Waiting, WaitingBounds};
 
 const SLICES: u32 = 4;
+/// Longer than any turn may take here: what is measured reaches the database.
+const PATIENCE: Duration = Duration::from_secs(300);
 
-/// The store as users get it, and as it is.
+/// The store as users get it, with its spool, and as it is.
 struct Tested {
     store: Arc<Waiting<Postgres>>,
     inner: Arc<Postgres>,
+    /// Of the spool.
+    _folder: Folder,
+}
+
+/// A folder that goes when it is not needed any more.
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What cannot be removed lies among passing things.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
 }
 
 async fn open(url: &str) -> anyhow::Result<Tested> {
     let clock = Arc::new(SystemClock::default());
     let inner = Arc::new(Postgres::temporary(url, clock.clone()).await.context("cannot make tables there")?);
+    let folder = Folder(std::env::temp_dir().join(format!("recalld-bench-{}", Uuid::new_v4())));
+    let path = folder.0.join("spool.db");
+    let spool = tokio::task::spawn_blocking(move || Spool::open(&path)).await??;
+    let outage = Outage::new(spool, inner.circuit(), PATIENCE, PATIENCE);
     let bounds = WaitingBounds { turns_max: 1_000, bytes_max: 1 << 26 };
-    Ok(Tested { store: Arc::new(Waiting::new(Arc::clone(&inner), clock, bounds)), inner })
+    let store = Arc::new(Waiting::new(Arc::clone(&inner), clock, bounds).through(outage));
+    Ok(Tested { store, inner, _folder: folder })
 }
 
 /// Measures everything and answers the table.
@@ -75,7 +96,7 @@ async fn writing(url: &str, writers: usize, lasting: Duration) -> anyhow::Result
 
 /// The last ten messages of sessions all over the tables, one after the other, warm.
 async fn reading(url: &str, messages: usize) -> anyhow::Result<Row> {
-    let Tested { store, inner } = open(url).await?;
+    let Tested { store, inner, _folder } = open(url).await?;
     let sessions = fill_store(&store, messages, SESSION_TURNS, &mut same).await?;
     inner.analyse().await?;
     let bare = inner.bare(Tenant::default().as_str()).await?;

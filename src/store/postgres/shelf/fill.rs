@@ -8,7 +8,8 @@ use super::{DIMENSIONS, HERE, lexeme};
 use crate::knowledge::{Passage, terms_of};
 use crate::store::StoreError;
 
-/// One of so many passages stands for all.
+/// How many passages stand for all at least, where there are as many; of a large tenant one in so many does.
+const SAMPLED_MIN: u64 = 1_000;
 const SAMPLED_ONE_IN: u64 = 64;
 
 /// Whether a tenant has passages that are to be made ready, or has so few left that none need be.
@@ -40,7 +41,8 @@ pub(super) fn fill(db: &Connection, held_max: usize, limit: usize) -> Result<u64
         return Ok(0);
     }
     let due = due(db, limit)?;
-    due.iter().try_for_each(|due| put(db, due))?;
+    let sampled_one_in = (passages(db)? / SAMPLED_MIN).clamp(1, SAMPLED_ONE_IN);
+    due.iter().try_for_each(|due| put(db, due, sampled_one_in))?;
     if due.len() < limit {
         let all = format!(
             "INSERT INTO knowledge_shelf (version, passages, words)
@@ -52,6 +54,12 @@ pub(super) fn fill(db: &Connection, held_max: usize, limit: usize) -> Result<u64
         send(db, &all, [])?;
     }
     Ok(due.len() as u64)
+}
+
+fn passages(db: &Connection) -> Result<u64, StoreError> {
+    let sql = format!("SELECT count(*) FROM passage WHERE {HERE}");
+    let mut statement = db.prepare_cached(&sql).map_err(|error| meaning(&error))?;
+    statement.query_row([], |row| row.get(0)).map_err(|error| meaning(&error))
 }
 
 /// A passage that is not ready.
@@ -100,7 +108,7 @@ fn due(db: &Connection, limit: usize) -> Result<Vec<Due>, StoreError> {
     rows.collect::<Result<_, _>>().map_err(|error| meaning(&error))
 }
 
-fn put(db: &Connection, due: &Due) -> Result<(), StoreError> {
+fn put(db: &Connection, due: &Due, sampled_one_in: u64) -> Result<(), StoreError> {
     let terms = terms_of(&due.searched);
     let words: Vec<String> = terms.counts.iter().map(|(term, _)| lexeme(&due.tenant, *term)).collect();
     let counts: Vec<u8> =
@@ -115,8 +123,8 @@ fn put(db: &Connection, due: &Due) -> Result<(), StoreError> {
                VALUES (?1, ?2, ?3, ?4, ?5, ?6::text::halfvec)
                ON CONFLICT (document, number) DO UPDATE SET embedder = excluded.embedder,
                    dimensions = excluded.dimensions, vector = excluded.vector";
-    let sampled =
-        (due.document.unsigned_abs() ^ due.number.wrapping_mul(0x9e37_79b9_7f4a_7c15)).is_multiple_of(SAMPLED_ONE_IN);
+    let chance = due.document.unsigned_abs() ^ due.number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let sampled = chance.is_multiple_of(sampled_one_in);
     send(db, sql, params![due.document, due.number, embedder, vector.len(), sampled, written(&vector)])
 }
 

@@ -1,7 +1,7 @@
 //! Finding the passages that may be about a question.
 //!
 //! By words: those that have the rarest of its words, the most telling of them first. By meaning: the nearest. What is then known of each is
-//! exact; only how passages are on the whole is estimated, for words from how often each is there, for meanings from a sample.
+//! exact; only how passages are on the whole is estimated from a sample, and by words alone from how often each word is there.
 
 use std::collections::BTreeSet;
 
@@ -20,6 +20,8 @@ const COUNTED_MAX: i64 = 10_000;
 /// Most that are looked at exactly, by words and by meaning.
 const BY_WORDS: usize = 400;
 const BY_MEANING: usize = 100;
+/// Most passages that stand for all.
+const SAMPLED_MAX: usize = 4_000;
 /// How much of the graph is looked at: more finds more, and takes longer.
 const EF_SEARCH: usize = 200;
 /// As in memory (`recall/passages/index`).
@@ -55,8 +57,9 @@ pub(super) fn look(db: &Connection, tenant: &str, asked: &AskedPassages) -> Resu
     if let Some(vector) = &vector {
         found.extend(by_meaning(db, vector)?);
     }
-    let meaning = vector.as_ref().map(|vector| sample(db, vector)).transpose()?.unwrap_or_default();
-    let mut all = SeenPassages { all: Measures { words: spread(&words, &shelf), meaning }, ..SeenPassages::default() };
+    let sampled = vector.as_ref().map(|vector| sample(db, vector, &words, &shelf)).transpose()?.flatten();
+    let by_words_alone = || Measures { words: spread(&words, &shelf), meaning: Measure::default() };
+    let mut all = SeenPassages { all: sampled.unwrap_or_else(by_words_alone), ..SeenPassages::default() };
     for (seen, place) in exactly(db, &found, vector.as_ref(), &words, &shelf)? {
         all.seen.push(seen);
         all.places.push(place);
@@ -85,9 +88,7 @@ fn shelf(db: &Connection) -> Result<Option<Shelf>, StoreError> {
 fn words(db: &Connection, tenant: &str, asked: &[AskedTerm], shelf: &Shelf) -> Result<Vec<Word>, StoreError> {
     let query = |term: &AskedTerm| format!("{}|{}", lexeme(tenant, term.stem), lexeme(tenant, term.word));
     let queries: Vec<String> = asked.iter().map(query).collect();
-    let sql =
-        "SELECT (SELECT count(*) FROM (SELECT 1 FROM passage_words WHERE words @@ query::tsquery LIMIT ?2) AS few)
-               FROM unnest(string_to_array(?1::text, ' ')) WITH ORDINALITY AS asked (query, place) ORDER BY place";
+    let sql = "SELECT counted FROM words_counted(?1::text, ?2) AS counted";
     let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
     let rows = statement.query_map(params![queries.join(" "), COUNTED_MAX], |row| row.get(0));
     let counts: Vec<i64> = rows.and_then(Iterator::collect).map_err(|error| meaning(&error))?;
@@ -120,14 +121,12 @@ fn by_words(db: &Connection, words: &[Word]) -> Result<BTreeSet<Place>, StoreErr
     }
     let any = rarest.iter().map(|word| word.query.as_str()).collect::<Vec<_>>().join("|");
     // All words count, the frequent ones among what the rare ones found.
-    let worth = words.iter().filter(|word| word.count > 0);
-    let worth: Vec<String> = worth
-        .map(|word| format!("CASE WHEN words @@ '{}'::tsquery THEN {} ELSE 0 END", word.query, word.idf))
-        .collect();
+    let list =
+        |of: &dyn Fn(&Word) -> String| words.iter().filter(|word| word.count > 0).map(of).collect::<Vec<_>>().join(",");
+    let (queries, worth) = (list(&|word| format!("'{}'::tsquery", word.query)), list(&|word| word.idf.to_string()));
     let sql = format!(
-        "SELECT document, number FROM (SELECT document, number, words FROM passage_words WHERE words @@ '{any}'::tsquery
-             LIMIT {COUNTED_MAX}) AS found ORDER BY {} DESC, document, number LIMIT {BY_WORDS}",
-        worth.join(" + ")
+        "SELECT found_document, found_number FROM words_found('{any}'::tsquery, ARRAY[{queries}],
+             ARRAY[{worth}]::double precision[], {COUNTED_MAX}, {BY_WORDS})"
     );
     places(db.query_once(&sql))
 }
@@ -156,7 +155,8 @@ pub(in super::super) fn nearest(
     places(db.query_once(&sql)).map(|places| places.into_iter().collect())
 }
 
-/// The nearest passages, by the graph.
+/// The nearest passages, by the graph. Here and below the vector stands in a query of its own, so that its words are read once and
+/// not for each passage.
 fn by_meaning(db: &Connection, vector: &Meant<'_>) -> Result<BTreeSet<Place>, StoreError> {
     let Meant { dimensions, words, by } = vector;
     // Others lie in the same graph: looking goes on until there are enough of this tenant's.
@@ -164,24 +164,34 @@ fn by_meaning(db: &Connection, vector: &Meant<'_>) -> Result<BTreeSet<Place>, St
     db.batch(&set).map_err(|error| meaning(&error))?;
     let sql = format!(
         "SELECT document, number FROM passage_vector WHERE {HERE} AND dimensions = {dimensions} AND embedder = ?2
-         ORDER BY vector::halfvec({dimensions}) <#> ?1::text::halfvec({dimensions}) LIMIT {BY_MEANING}"
+         ORDER BY vector::halfvec({dimensions}) <#> (SELECT ?1::text::halfvec({dimensions})) LIMIT {BY_MEANING}"
     );
     let mut statement = db.prepare_cached(&sql).map_err(|error| meaning(&error))?;
     let rows = statement.query_map(params![words, by], |row| Ok((row.get(0)?, row.get(1)?)));
     rows.and_then(Iterator::collect).map_err(|error| meaning(&error))
 }
 
-/// How near passages are on the whole.
-fn sample(db: &Connection, vector: &Meant<'_>) -> Result<Measure, StoreError> {
-    let Meant { dimensions, words, by } = vector;
+/// How passages are on the whole, by words and in meaning; `None` without any that have a meaning.
+fn sample(db: &Connection, vector: &Meant<'_>, words: &[Word], shelf: &Shelf) -> Result<Option<Measures>, StoreError> {
+    let Meant { dimensions, words: meant, by } = vector;
     let sql = format!(
-        "SELECT coalesce(avg(near), 0), coalesce(stddev_pop(near), 0) FROM (
-             SELECT -(vector::halfvec({dimensions}) <#> ?1::text::halfvec({dimensions})) AS near FROM passage_vector
-             WHERE {HERE} AND sampled AND dimensions = {dimensions} AND embedder = ?2) AS few"
+        "SELECT passage_words.length, passage_words.counts,
+                -(vector::halfvec({dimensions}) <#> (SELECT ?1::text::halfvec({dimensions})))
+         FROM passage_vector JOIN passage_words ON passage_words.home = passage_vector.home
+             AND passage_words.document = passage_vector.document AND passage_words.number = passage_vector.number
+         WHERE passage_vector.home = current_setting('recalld.tenant') AND sampled AND dimensions = {dimensions}
+             AND embedder = ?2 LIMIT {SAMPLED_MAX}"
     );
-    let read = |row: &Row<'_>| Ok(Measure { mean: row.get::<_, f64>(0)? as f32, spread: row.get::<_, f64>(1)? as f32 });
+    let read = |row: &Row<'_>| {
+        let (length, counts) = (row.get::<_, i64>(0)? as f32, row.get::<_, Vec<u8>>(1)?);
+        Ok((score(words, &counts, length, shelf).bm25, row.get::<_, f64>(2)? as f32))
+    };
     let mut statement = db.prepare_cached(&sql).map_err(|error| meaning(&error))?;
-    statement.query_row(params![words, by], read).map_err(|error| meaning(&error))
+    let rows = statement.query_map(params![meant, by], read);
+    let sampled: Vec<(f32, f32)> = rows.and_then(Iterator::collect).map_err(|error| meaning(&error))?;
+    let words = Measure::of(sampled.iter().map(|(words, _)| *words));
+    let meaning = Measure::of(sampled.iter().map(|(_, near)| *near));
+    Ok((!sampled.is_empty()).then_some(Measures { words, meaning }))
 }
 
 /// How passages score by words on the whole: a word that is in so many of them, once in each, in a passage of usual length.
@@ -207,7 +217,7 @@ fn exactly(
     let near = match vector {
         Some(Meant { dimensions, .. }) => format!(
             "CASE WHEN passage_vector.dimensions = {dimensions} AND passage_vector.embedder = ?4
-                 THEN -(passage_vector.vector::halfvec({dimensions}) <#> ?3::text::halfvec({dimensions})) END"
+                 THEN -(passage_vector.vector::halfvec({dimensions}) <#> (SELECT ?3::text::halfvec({dimensions}))) END"
         ),
         None => "CASE WHEN ?3::text = ?4::text THEN NULL END::float8".to_owned(),
     };

@@ -36,12 +36,15 @@ pub(super) fn steps() -> String {
     for table in ["knowledge_shelf", "passage_words", "passage_vector"] {
         sql.push_str(&schema::guarded(table, "home"));
     }
+    // For the owner's functions; whoever serves is bound.
+    sql.push_str("ALTER TABLE passage_words NO FORCE ROW LEVEL SECURITY;\n");
     sql
 }
 
-/// Whether the tables are there.
+/// Whether the tables are there, and what searches them.
 pub(super) fn is_there(db: &Connection, schema: &str) -> Result<bool, StoreError> {
-    let sql = "SELECT to_regclass(?1 || '.passage_vector') IS NOT NULL";
+    let sql = "SELECT to_regclass(?1 || '.passage_vector') IS NOT NULL
+                   AND to_regproc(?1 || '.words_found') IS NOT NULL";
     db.query_row(sql, [schema], |row| row.get(0)).map_err(|error| meaning(&error))
 }
 
@@ -56,7 +59,7 @@ impl Postgres {
     pub(super) fn shelve_some(&self, limit: usize) -> StoreFuture<'_, u64> {
         let held_max = self.pool.settings().passages_held_max;
         Box::pin(async move {
-            if !self.searches {
+            if !self.pool.searches() {
                 return Ok(0);
             }
             let mut done = 0;
@@ -76,7 +79,7 @@ impl Postgres {
         tenant: &TenantScope,
         asked: AskedPassages,
     ) -> StoreFuture<'_, Option<SeenPassages>> {
-        if !self.searches {
+        if !self.pool.searches() {
             return Box::pin(std::future::ready(Ok(None)));
         }
         let (whose, name) = (Whose::from(tenant.tenant()), tenant.tenant().as_str().to_owned());
