@@ -115,7 +115,7 @@ impl Vocabulary {
     }
 
     /// A word's vector and what a byte of it is worth; nothing for a word without one.
-    pub(crate) fn vector(&self, word: WordNo) -> (&[i8], f32) {
+    pub(crate) fn vector(&self, word: WordNo) -> (&[i8; WORD_DIMENSIONS], f32) {
         let (tongue, vector) = &self.vectors[word as usize];
         let vector = vector.get_or_init(|| WordVector::of(self.text(word), *tongue));
         (&vector.bytes, vector.scale)

@@ -19,6 +19,23 @@ pub(crate) struct AskedWord {
     pub(crate) idf: f32,
 }
 
+/// Words that are fetched at a time: what the first cache holds beside the question.
+const FETCHED: usize = 64;
+
+/// A word of the scope, at hand.
+struct Fetched {
+    term: TermNo,
+    vector: [i8; WORD_DIMENSIONS],
+    scale: f32,
+}
+
+impl Fetched {
+    fn new(index: &ScopeIndex, word: WordNo) -> Self {
+        let (vector, scale) = index.vocabulary.vector(word);
+        Self { term: index.vocabulary.term_of(word), vector: *vector, scale }
+    }
+}
+
 /// Similarities of the question's words to words of the scope, as they are asked for.
 pub(crate) struct Late<'a> {
     index: &'a ScopeIndex,
@@ -42,22 +59,26 @@ impl<'a> Late<'a> {
         Self { index, words, vectors, products, idf_total, places, similarities: Vec::new(), best }
     }
 
-    /// Compares the words of some messages beforehand. Their vectors lie anywhere in memory: fetched one behind the other they
-    /// are waited for together, and not each before its comparison.
+    /// Compares the words of some messages beforehand. Their vectors lie anywhere in memory: fetched some at a time they are
+    /// waited for together, and not each before its comparison.
     pub(crate) fn meet(&mut self, docs: &Docs, messages: &[DocNo]) {
-        let first = self.similarities.len();
-        let (mut fetched, mut told): (Vec<i8>, Vec<(TermNo, f32)>) = (Vec::new(), Vec::new());
+        let mut fetched = Vec::with_capacity(FETCHED);
         for word in messages.iter().flat_map(|no| docs.words(*no)).map(|word| word.word()) {
             if self.places[word as usize] == 0 {
-                self.places[word as usize] = (first + told.len() * self.words.len()) as u32 + 1;
-                let (vector, scale) = self.index.vocabulary.vector(word);
-                fetched.extend_from_slice(vector);
-                told.push((self.index.vocabulary.term_of(word), scale));
+                let first = self.similarities.len() + fetched.len() * self.words.len();
+                self.places[word as usize] = first as u32 + 1;
+                fetched.push(Fetched::new(self.index, word));
+            }
+            if fetched.len() == FETCHED {
+                self.compare_all(&mut fetched);
             }
         }
-        self.similarities.reserve(told.len() * self.words.len());
-        for (vector, (term, scale)) in fetched.chunks_exact(WORD_DIMENSIONS).zip(told) {
-            self.compare(term, vector, scale);
+        self.compare_all(&mut fetched);
+    }
+
+    fn compare_all(&mut self, fetched: &mut Vec<Fetched>) {
+        for Fetched { term, vector, scale } in fetched.drain(..) {
+            self.compare(term, &vector, scale);
         }
     }
 
