@@ -212,10 +212,15 @@ fn take_undo(db: &Connection, scope: &Scope, record: &UndoRecord) -> Result<(), 
 fn take_known(db: &Connection, scope: &Scope, record: &KnownRecord, now: Timestamp) -> Result<bool, StoreError> {
     let (mut new, mut left_out) = (0, false);
     for (said, shown) in &record.statements {
+        // Looked at first: the word without words that stands for what was erased has the name of what it stands for.
+        if is_kept_out(db, scope, said)? {
+            left_out = true;
+            continue;
+        }
         if is_here(db, scope, said.id)? {
             continue;
         }
-        if is_kept_out(db, scope, said)? || !has_room(db, scope, said)? {
+        if !has_room(db, scope, said)? {
             left_out = true;
             continue;
         }
