@@ -17,10 +17,19 @@ pub(super) struct VerifyArgs {
     /// A backup or a data file [default: the data file or the database of the settings].
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
+    /// Give the pages of a data file that another program wrote their sums, if everything else is in order. No server may have the
+    /// file. What only the sum of a page could tell is believed from then on.
+    #[arg(long)]
+    accept: bool,
 }
 
 pub(super) fn verify(common: &Common, args: &VerifyArgs) -> anyhow::Result<ExitCode> {
     let settings = common.load([])?.settings;
+    if args.accept {
+        anyhow::ensure!(settings.database_url().is_none() || args.file.is_some(), "--accept is for data files");
+        let data = args.file.clone().unwrap_or_else(|| settings.data_file(variable));
+        accept(&data)?;
+    }
     let (place, found) = match (&args.file, settings.database_url()) {
         (Some(file), _) => (file.display().to_string(), of_file(file)?),
         (None, Some(url)) => of_database(url)?,
@@ -31,6 +40,17 @@ pub(super) fn verify(common: &Common, args: &VerifyArgs) -> anyhow::Result<ExitC
     };
     tell(common, &place, &found)?;
     Ok(if found.is_well() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Has the pages that another program wrote count. What is found beside them is told by the look that follows.
+fn accept(data: &Path) -> anyhow::Result<()> {
+    anyhow::ensure!(data.exists(), "there is no file `{}`", data.display());
+    anyhow::ensure!(backup::manifest(data)?.is_none(), "a backup is what was written, or it is not: take another one");
+    let (found, pages) = Sqlite::accept_pages(data)?;
+    if found.is_well() {
+        output::note(format!("{}: {pages} pages count as written", data.display()));
+    }
+    Ok(())
 }
 
 /// A backup is compared with its last line first: what is no backup any more need not be looked at.

@@ -5,6 +5,7 @@ use std::path::Path;
 use rusqlite::Connection;
 
 use super::connect::{self, SCHEMA_VERSION, check_ours, meaning, open_noting};
+use super::lock::Lock;
 use super::{Sqlite, examine, pages};
 use crate::store::{Findings, StoreError};
 
@@ -14,19 +15,24 @@ const PROBLEMS_MAX: usize = 200;
 impl Sqlite {
     /// Looks through a data file, at one moment of it. Nobody has to stop for that, and nothing is changed.
     pub fn verify(path: &Path) -> Result<Findings, StoreError> {
-        let db = open_noting(path)?;
-        let mut found = Findings::default();
-        let looked = look(&db, path, &mut found);
-        let damaged = pages::noted(&db).map_err(|error| meaning(&error))?;
-        if let Err(error) = looked {
-            // What is too damaged to be read is damaged; what was never a file of ours is no damage.
-            if damaged.is_empty() {
-                return Err(error);
-            }
-            found.problem(error.to_string());
-        }
+        let (mut found, damaged) = looked_through(path)?;
         found.problems_first(damaged.into_iter().map(|page| format!("page {page} is not what was written")));
         Ok(found)
+    }
+
+    /// Gives sums to the pages that another program wrote, if everything else is as it should be; answers how many. Whoever asks for
+    /// this knows that there was such a program: what only the sum of a page tells is believed from now on.
+    pub fn accept_pages(path: &Path) -> Result<(Findings, usize), StoreError> {
+        let _alone = Lock::take(path)?;
+        // What is still in the log goes to its place first, with sums.
+        let db = pages::connection(path).map_err(|error| meaning(&error))?;
+        db.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").map_err(|error| meaning(&error))?;
+        drop(db);
+        let (found, written) = looked_through(path)?;
+        if found.is_well() {
+            pages::accept(path, &written).map_err(|error| StoreError::Disk(error.to_string()))?;
+        }
+        Ok((found, written.len()))
     }
 
     /// A connection that can only read, for whoever copies a file that this process holds.
@@ -52,6 +58,22 @@ impl Sqlite {
         };
         tables.into_iter().map(count).collect()
     }
+}
+
+/// What is wrong with a file but for its pages, and the pages that are not what was written.
+fn looked_through(path: &Path) -> Result<(Findings, Vec<u32>), StoreError> {
+    let db = open_noting(path)?;
+    let mut found = Findings::default();
+    let looked = look(&db, path, &mut found);
+    let damaged = pages::noted(&db).map_err(|error| meaning(&error))?;
+    if let Err(error) = looked {
+        // What is too damaged to be read is damaged; what was never a file of ours is no damage.
+        if damaged.is_empty() {
+            return Err(error);
+        }
+        found.problem(error.to_string());
+    }
+    Ok((found, damaged))
 }
 
 fn look(db: &Connection, path: &Path, found: &mut Findings) -> Result<(), StoreError> {

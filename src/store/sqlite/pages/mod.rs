@@ -13,6 +13,8 @@ mod gap;
 mod shim;
 mod sum;
 
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::time::Instant;
 
@@ -70,6 +72,23 @@ pub(super) fn has_sums(db: &Connection) -> Result<bool> {
 /// The damaged pages that were read by a connection that notes them.
 pub(super) fn noted(db: &Connection) -> Result<Vec<u32>> {
     shim::noted(db)
+}
+
+/// Gives some pages of a file the sums of what is in them. Nobody else may have the file open.
+pub(super) fn accept(path: &Path, numbers: &[u32]) -> std::io::Result<()> {
+    let mut file = File::options().read(true).write(true).open(path)?;
+    let mut head = [0; sum::HEAD_BYTES];
+    file.read_exact(&mut head)?;
+    let mut page = vec![0; sum::page_bytes(&head)];
+    for number in numbers {
+        let start = u64::from(number.saturating_sub(1)) * page.len() as u64;
+        file.seek(SeekFrom::Start(start))?;
+        file.read_exact(&mut page)?;
+        let content = &page[..page.len() - sum::SUM_BYTES];
+        file.seek(SeekFrom::Start(start + content.len() as u64))?;
+        file.write_all(&sum::of(content, *number))?;
+    }
+    file.sync_all()
 }
 
 /// Gives sums to the pages of a file of an older release, once. Without room for that, or while somebody else reads it, the file

@@ -137,6 +137,31 @@ async fn other_programs_read_and_do_not_write() {
     assert!(found[0].starts_with("page ") && found.iter().any(|told| told.contains("checksum")), "{found:?}");
 }
 
+/// What a program that knows of no sums left behind can be made to count again, unless it changed what was said.
+#[tokio::test]
+async fn pages_of_other_programs_can_be_accepted() {
+    let file = DataFile::new();
+    let sessions = lived_in(&file).await;
+    let written = |sql: &str| {
+        let other = Connection::open_with_flags(&file.path, OpenFlags::SQLITE_OPEN_READ_WRITE).expect("a connection");
+        other.execute_batch(sql).expect("written");
+        other.close().map_err(|(_, error)| error).expect("closed");
+    };
+    written("UPDATE session SET last_accessed = last_accessed + 1");
+    assert!(problems(&file)[0].starts_with("page "));
+    let (found, pages) = Sqlite::accept_pages(&file.path).expect("looked");
+    assert!(found.is_well() && pages > 0, "{found:?}");
+    assert_eq!(problems(&file), Vec::<String>::new());
+    assert_eq!(shown(&file, &sessions).await, (40, 0));
+    written("UPDATE turn SET answer = 'so small' WHERE key = 1");
+    let (found, _) = Sqlite::accept_pages(&file.path).expect("looked");
+    assert!(!found.is_well());
+    assert!(problems(&file)[0].starts_with("page "), "nothing was made to count");
+    let held = file.open();
+    assert!(matches!(Sqlite::accept_pages(&file.path), Err(StoreError::InUse { .. })), "a server has it");
+    drop(held);
+}
+
 /// A row that was changed with the right sum of its page is found by its own.
 #[tokio::test]
 async fn a_changed_row_is_damage_whatever_its_page_says() {
