@@ -196,6 +196,11 @@ impl Whose {
             Self::Everyone(tenant) => tenant,
         }
     }
+
+    /// What all users of the tenant share.
+    pub fn shared(&self) -> TenantScope {
+        TenantScope::new(self.tenant().clone())
+    }
 }
 
 #[cfg(test)]

@@ -68,8 +68,8 @@ impl Export<'_> {
         let from = self.what.after.clone();
         match &self.what.whose {
             Whose::One(scope) => self.user(scope, from.map(|cursor| cursor.position)).await?,
-            Whose::Everyone(tenant) => {
-                let shared = TenantScope::new(tenant.clone());
+            everyone @ Whose::Everyone(_) => {
+                let shared = everyone.shared();
                 match from {
                     Some(Cursor { position: Position::Document(after), .. }) => self.documents(&shared, after).await?,
                     from => {

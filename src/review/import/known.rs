@@ -4,7 +4,7 @@ use super::Importer;
 use crate::id::DocumentId;
 use crate::knowledge::{Document, Passage, clean_name};
 use crate::review::ReviewError;
-use crate::scope::{Scope, TenantScope, Whose};
+use crate::scope::{Scope, Whose};
 use crate::store::{DocumentArrival, StoreError};
 use crate::takeout::{DocumentRecord, FactRecord, PartRecord};
 
@@ -107,9 +107,9 @@ impl Importer {
 
     /// Takes in the document that was gathered, if all of it has come.
     pub(super) async fn shelve(&mut self) -> Result<(), ReviewError> {
-        let (Some(gathered), Whose::Everyone(tenant)) = (self.document.take(), &self.whose) else { return Ok(()) };
+        let (Some(gathered), Whose::Everyone(_)) = (self.document.take(), &self.whose) else { return Ok(()) };
         let Gathered { number, record, refused: false } = gathered else { return Ok(()) };
-        let (parts, tenant) = (&self.memory.parts, TenantScope::new(tenant.clone()));
+        let (parts, tenant) = (&self.memory.parts, self.whose.shared());
         let whole = (record.original.len() as u64, record.passages.len() as u64);
         if whole != (record.document.bytes, record.document.passages) {
             return self.refused(number, "its file or its passages are not all there");

@@ -6,6 +6,7 @@
 //! transaction for somebody), `changes` and `writer` (what others are told afterwards), `watch` (whether it is there), `shelf` (what
 //! large tenants know, searched here).
 
+mod alive;
 mod bare;
 #[cfg(test)]
 mod blind;
@@ -13,6 +14,7 @@ mod book;
 mod changes;
 mod connect;
 mod dialect;
+mod failure;
 mod move_in;
 mod pipeline;
 mod pool;
@@ -85,8 +87,8 @@ pub use connect::PostgresSettings;
 pub use move_in::MovedIn;
 
 use std::hash::Hash;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -109,9 +111,6 @@ use crate::tenant::Seal;
 
 /// What the calls of `sqlite` are the calls of, here.
 use Postgres as Backend;
-
-/// How often a process says that it is there, and writes down what was looked at.
-const ALIVE_EVERY: Duration = Duration::from_secs(10);
 
 /// How long a statement of a look through everything may take.
 const VERIFY_PATIENCE: Duration = Duration::from_secs(3_600);
@@ -159,7 +158,7 @@ impl Postgres {
         let searches = Self::migrate(settings.clone()).await?.searches;
         let store = Self::over(settings, clock);
         store.pool.found(searches);
-        say_alive(&store.pool).await?;
+        alive::say(&store.pool).await?;
         tokio::spawn(watch::watch_over(Arc::downgrade(&store.pool), true));
         Ok(store)
     }
@@ -177,7 +176,7 @@ impl Postgres {
     fn over(settings: PostgresSettings, clock: Arc<dyn Clock>) -> Self {
         let pool = Arc::new(Pool::new(settings, uuid::Uuid::new_v4().to_string()));
         let due = Due::of(&EpisodeSettings::default());
-        tokio::spawn(stay_alive(Arc::downgrade(&pool)));
+        tokio::spawn(alive::stay(Arc::downgrade(&pool)));
         Self {
             pool,
             clock,
@@ -544,7 +543,7 @@ impl Postgres {
     fn end(&self) -> StoreFuture<'_, ()> {
         Box::pin(async move {
             if write_down_looks(&self.pool).await.is_ok() {
-                leave(&self.pool).await;
+                alive::leave(&self.pool).await;
             }
             self.pool.close().await;
             Ok(())
@@ -569,60 +568,6 @@ async fn on_a_thread<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
 ) -> Result<T, StoreError> {
     tokio::task::spawn_blocking(work).await.map_err(|error| StoreError::Disk(error.to_string()))?
-}
-
-/// Says that this process is there.
-const SAY_ALIVE: &str = "INSERT INTO instance (id) VALUES (current_setting('recalld.instance'))
-     ON CONFLICT (id) DO UPDATE SET seen_at = now()";
-
-/// Frees what processes were doing that have not been heard of for a minute. Whoever was not heard of itself until now cannot
-/// tell: it may have been the database that was away.
-fn free_of_the_lost(db: &Connection) -> Result<(), StoreError> {
-    for list in ["job", "outbox"] {
-        let sql = format!(
-            "UPDATE {list} SET state = 'queued', run_at = 0 WHERE state = 'running'
-                 AND EXISTS (SELECT 1 FROM instance WHERE id = current_setting('recalld.instance')
-                     AND seen_at > now() - interval '30 seconds')
-                 AND NOT EXISTS (SELECT 1 FROM instance WHERE id = {list}.owner
-                     AND seen_at > now() - interval '60 seconds')"
-        );
-        let freed = session::execute(db, &sql, [])?;
-        if freed > 0 {
-            tracing::info!(freed, list, "Took over {freed} things of `{list}` from an instance that is gone");
-        }
-    }
-    Ok(())
-}
-
-/// Says that this process is there. Turns that others began to answer are theirs while they say so.
-async fn say_alive(pool: &Arc<Pool>) -> Result<(), StoreError> {
-    let old = "DELETE FROM instance WHERE seen_at < now() - interval '1 day'";
-    pool.write(Whose::Ours, move |db| {
-        session::execute(db, old, [])?;
-        free_of_the_lost(db)?;
-        session::execute(db, SAY_ALIVE, []).map(drop)
-    })
-    .await
-}
-
-/// Says that this process is there no more.
-async fn leave(pool: &Arc<Pool>) {
-    let sql = "DELETE FROM instance WHERE id = current_setting('recalld.instance')";
-    // If it cannot be said, it is seen in a minute.
-    let _ = pool.write(Whose::Ours, move |db| session::execute(db, sql, []).map(drop)).await;
-}
-
-async fn stay_alive(pool: Weak<Pool>) {
-    loop {
-        tokio::time::sleep(ALIVE_EVERY).await;
-        let Some(pool) = pool.upgrade() else { return };
-        let known = pool.know_again().await;
-        match say_alive(&pool).await.and(write_down_looks(&pool).await).and(known) {
-            Err(StoreError::Closed) => return,
-            Err(error) => tracing::debug!(error = %error, "The database does not answer: {error}"),
-            Ok(()) => {}
-        }
-    }
 }
 
 /// Writes down what was looked at by those who wrote nothing since.

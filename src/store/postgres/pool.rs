@@ -14,8 +14,9 @@ use tokio::sync::Semaphore;
 use tracing::warn;
 
 use super::connect::{PostgresSettings, Who, connect_until, meaning};
+use super::failure::Failure;
 use super::session::send;
-use super::sql::{Connection, Failure, params};
+use super::sql::{Connection, params};
 use super::writer::Notes;
 use crate::scope::Scope;
 use crate::store::whose::Whose;

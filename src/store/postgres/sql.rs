@@ -17,6 +17,7 @@ use tokio_postgres::{Client, Statement};
 
 use super::connect::{cut_off, meaning};
 use super::dialect::translate;
+use super::failure::Failure;
 use super::pipeline::Pipeline;
 use super::value::Owned;
 pub(super) use super::value::{Param, Read, ToSql, ValueRef};
@@ -222,18 +223,6 @@ pub(super) struct Connection {
     blind: Option<Arc<super::blind::Blind>>,
 }
 
-/// What a connection's last failure means for what was being done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Failure {
-    /// There was none, or nothing that trying again would change.
-    #[default]
-    None,
-    /// The same may go well now: others were in the way.
-    TryAgain,
-    /// The connection is of no use any more.
-    Lost,
-}
-
 /// Most statements that a connection keeps prepared.
 const PREPARED_MAX: usize = 512;
 
@@ -290,7 +279,7 @@ impl Connection {
     fn note(&self, error: &Error) {
         let failure = match error {
             Error::Late(_) | Error::CutOff => Failure::Lost,
-            Error::Postgres(error) => failure_of(error),
+            Error::Postgres(error) => Failure::of(error),
             _ => Failure::None,
         };
         if failure != Failure::None {
@@ -473,28 +462,6 @@ impl Connection {
     ) -> Result<T> {
         let first = self.rows(sql, values)?.into_iter().next().ok_or(Error::NoRow)?;
         read(&Row::of(first))
-    }
-}
-
-/// Whether doing the same again may go well.
-fn failure_of(error: &tokio_postgres::Error) -> Failure {
-    let Some(said) = error.as_db_error() else {
-        return if error.is_closed()
-            || std::error::Error::source(error).is_some_and(|cause| cause.is::<std::io::Error>())
-        {
-            Failure::Lost
-        } else {
-            Failure::None
-        };
-    };
-    match said.code().code() {
-        // In each other's way.
-        "40001" | "40P01" => Failure::TryAgain,
-        // Two rows got the same key, or two made the same row at once; looking again, the other one's is seen.
-        "23505" => Failure::TryAgain,
-        // It is going down, or has just come up.
-        "57P01" | "57P02" | "57P03" | "08006" | "08003" => Failure::Lost,
-        _ => Failure::None,
     }
 }
 

@@ -118,6 +118,6 @@ impl Probe {
 
 fn small_write(db: &Connection) -> Result<(), StoreError> {
     db.batch("BEGIN").map_err(|error| meaning(&error))?;
-    session::execute(db, super::SAY_ALIVE, [])?;
+    session::execute(db, super::alive::SAY, [])?;
     db.batch("COMMIT").map_err(|error| meaning(&error))
 }
