@@ -63,7 +63,7 @@ struct OneArgs {
 #[derive(Debug, Args)]
 struct AddArgs {
     /// What it is about: name, location, pet/rex.
-    #[arg(value_name = "KEY")]
+    #[arg(id = "about", value_name = "KEY")]
     key: String,
     #[arg(value_name = "VALUE")]
     value: String,

@@ -293,6 +293,22 @@ mod tests {
         Cli::command().debug_assert();
     }
 
+    /// A command's own argument with the name of one that every command has would be read as that one, too.
+    #[test]
+    fn no_command_has_an_argument_that_all_have() {
+        fn twice(command: &clap::Command, common: &[clap::Id]) -> Vec<String> {
+            let of = |own: &clap::Command| {
+                let names = own.get_arguments().map(|argument| argument.get_id()).filter(|name| common.contains(name));
+                let here: Vec<String> = names.map(|name| format!("{} {name}", own.get_name())).collect();
+                here.into_iter().chain(twice(own, common)).collect::<Vec<_>>()
+            };
+            command.get_subcommands().flat_map(of).collect()
+        }
+        let all = Cli::command();
+        let common: Vec<clap::Id> = all.get_arguments().map(|argument| argument.get_id().clone()).collect();
+        assert_eq!(twice(&all, &common), Vec::<String>::new());
+    }
+
     #[test]
     fn an_empty_server_is_no_server() {
         let with = |server: &str| Common { server: Some(server.into()), ..Common::default() };

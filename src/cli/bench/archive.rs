@@ -40,7 +40,7 @@ pub(super) struct ArchiveArgs {
     seconds: f64,
     /// Fill a data file with so many turns, too, and say how large it is before and after their text has moved into blocks.
     #[arg(long, value_name = "TURNS")]
-    database: Option<usize>,
+    stored: Option<usize>,
 }
 
 /// `tools/make_archive_dictionary.py` leaves these out.
@@ -59,7 +59,7 @@ pub(super) async fn run(args: &ArchiveArgs) -> anyhow::Result<Table> {
         false => chats::read_all(&args.files)?,
     };
     let mut table = blocks_beside_gzip(args, &chats)?;
-    if let Some(turns) = args.database {
+    if let Some(turns) = args.stored {
         table.rows.extend(shrink::rows(&chats, turns).await?);
     }
     Ok(table)
@@ -292,7 +292,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_run_fills_the_table() {
-        let args = ArchiveArgs { files: Vec::new(), messages: vec![20, 5_000], seconds: 0.0, database: Some(220) };
+        let args = ArchiveArgs { files: Vec::new(), messages: vec![20, 5_000], seconds: 0.0, stored: Some(220) };
         let table = run(&args).await.expect("a table");
         assert_eq!(table.rows.len(), 5 + 3, "no chat has five thousand messages");
         assert_eq!(table.rows[0].must.as_deref(), Some("0.65 ×"));
