@@ -96,6 +96,12 @@ fn tell(common: &Common, place: &str, found: &Findings) -> anyhow::Result<()> {
     let looked = if looked.is_empty() { "its pages".to_owned() } else { looked.join(", ") };
     match found.is_well() {
         true => output::say(format!("{place}: everything is what was written ({looked})")),
-        false => output::say(format!("{place}: damaged (looked at {looked}); restore a backup, and keep this file")),
+        false => {
+            output::say(format!("{place}: damaged (looked at {looked}); restore a backup, and keep this file"))?;
+            output::note(
+                "hint: where nothing but pages is named and another program wrote to the file: recalld verify --accept",
+            );
+            Ok(())
+        }
     }
 }
