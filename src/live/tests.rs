@@ -56,6 +56,7 @@ impl Talk {
             others: Vec::new(),
             trace: Some("{}".into()),
             topic: None,
+            waits_since: None,
         };
         self.session.close(closed, usize::MAX, at(self.now)).expect("the turn is there");
     }
@@ -183,6 +184,7 @@ fn an_answer_that_is_too_large_is_not_kept() {
         others: Vec::new(),
         trace: None,
         topic: None,
+        waits_since: None,
     };
     talk.session.close(closed, bytes_max, at(1)).expect("the turn is there");
     let kept = talk.session.turn(id(), turn).expect("the turn");

@@ -369,6 +369,9 @@ pub struct ClosedTurn {
     pub trace: Option<String>,
     /// The topic it belongs to; `None` leaves that for later.
     pub topic: Option<InTopic>,
+    /// Since when it waits, if it could not be written at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits_since: Option<Timestamp>,
 }
 
 /// The topic that a turn belongs to.

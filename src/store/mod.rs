@@ -370,6 +370,9 @@ pub enum StoreError {
     /// A turn was closed that was never opened.
     #[error("there is no turn `{0}` to close")]
     UnknownTurn(TurnId),
+    /// A turn that waited for the store was erased meanwhile.
+    #[error("turn `{0}` was erased while it waited to be written")]
+    Erased(TurnId),
     /// No space left.
     #[error("the disk is full: {0}")]
     Full(String),

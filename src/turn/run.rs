@@ -291,6 +291,7 @@ impl Run {
             others: Vec::new(),
             trace: None,
             topic: None,
+            waits_since: None,
         }
     }
 

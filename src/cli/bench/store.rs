@@ -200,6 +200,7 @@ pub(super) async fn one_turn(
         others: Vec::new(),
         trace: None,
         topic: Some(topic),
+        waits_since: None,
     };
     store.close_turn(scope, closed).await.map(drop)
 }

@@ -74,6 +74,7 @@ impl Steps {
             others: Vec::new(),
             trace: None,
             topic: None,
+            waits_since: None,
         };
         let started = Instant::now();
         store.last_turns(&scope, session, 10).await?;

@@ -60,6 +60,7 @@ impl Talk {
             others: Vec::new(),
             trace: None,
             topic: Some(placed.topic.clone()),
+            waits_since: None,
         };
         self.store.close_turn(&self.scope, closed).await.expect("closed");
         placed

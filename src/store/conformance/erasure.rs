@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
 use super::Talk;
@@ -14,7 +15,7 @@ use crate::id::TurnId;
 use crate::knowledge::said_in_chat;
 use crate::scope::TenantScope;
 use crate::session::{ClosedTurn, OpenTurn, TurnDraft, TurnStatus};
-use crate::store::{BookState, Counts, Erasure, PageRequest, Receipt, Stats, Store};
+use crate::store::{BookState, Counts, Erasure, PageRequest, Receipt, Stats, Store, StoreError};
 
 async fn erase(store: &Arc<dyn Store>, what: Erasure) -> Option<Receipt> {
     store.erasures().erase(what).await.expect("it is erased or unknown")
@@ -222,8 +223,8 @@ pub async fn foreign_things_are_unknown_and_stay(store: Arc<dyn Store>) {
     assert_eq!(erase(&store, Erasure::Document(other.clone(), kept.id)).await, None);
     assert_eq!(erase(&store, Erasure::Tenant(other.tenant().clone())).await, None);
     assert_eq!((talk.active().await.len(), talk.turns().await.len()), (1, 1));
-    let BookState { entries, .. } = store.erasures().book().await.expect("a book");
-    assert_eq!(entries, 0, "nothing was erased, nothing is written down");
+    let BookState { not_applied, .. } = store.erasures().book().await.expect("a book");
+    assert_eq!(not_applied, 0);
 }
 
 /// Every erasure is a line, in order, and the data follow all of them.
@@ -247,6 +248,47 @@ pub async fn every_erasure_is_in_the_book(store: Arc<dyn Store>) {
     talk.add(vec![back]).await;
     store.erasures().reapply().await.expect("nothing to do");
     assert_eq!(talk.last(9).await, ["three", "one"]);
+}
+
+/// A question that waited elsewhere while it, or what it belongs to, was erased is not written; one that was asked later is.
+pub async fn what_waited_does_not_bring_back_what_is_erased(store: Arc<dyn Store>) {
+    let talk = Talk::new(&store);
+    talk.add(vec![draft("one", "1")]).await;
+    let other = Talk::new(&store);
+    other.add(vec![draft("two", "2")]).await;
+    erased(&store, talk.whole()).await;
+    let waited = |talk: &Talk, asked_at| OpenTurn { asked_at: Some(asked_at), ..talk.question("waited") };
+    let open = |talk: Talk, turn| async move { talk.store.open_turn(&talk.scope, turn).await };
+    let gone = open(talk.clone(), waited(&talk, Timestamp::UNIX_EPOCH)).await;
+    assert!(matches!(gone, Err(StoreError::Erased(_))), "{gone:?}");
+    assert!(open(other.clone(), waited(&other, Timestamp::UNIX_EPOCH)).await.is_ok(), "of another conversation");
+    let later = Timestamp::now() + SignedDuration::from_hours(1);
+    assert!(open(talk.clone(), waited(&talk, later)).await.is_ok(), "asked later");
+    for whole in [Erasure::User(talk.scope.clone()), Erasure::Tenant(talk.scope.tenant().clone())] {
+        talk.add(vec![draft("three", "3")]).await;
+        erased(&store, whole).await;
+        let gone = open(other.clone(), waited(&other, Timestamp::UNIX_EPOCH)).await;
+        assert!(matches!(gone, Err(StoreError::Erased(_))), "{gone:?}");
+    }
+    assert_eq!(store.erasures().kept().await.expect("counted"), []);
+}
+
+/// What a turn was shown that waited elsewhere may repeat what was erased meanwhile, so it goes; what was said stays.
+pub async fn what_waited_forgets_what_it_was_shown(store: Arc<dyn Store>) {
+    let talk = Talk::new(&store);
+    let gone = talk.add(vec![draft("a secret", "kept")]).await[0].id;
+    erased(&store, talk.turn(gone)).await;
+    let metadata = object(json!({"injected": {"block": "a secret"}, "kept": true}));
+    let open = OpenTurn { asked_at: Some(Timestamp::UNIX_EPOCH), metadata: metadata.clone(), ..talk.question("what?") };
+    let id = open.id;
+    talk.open(open).await;
+    let ending = talk.ending(id, TurnStatus::Complete, vec![super::talk::assistant("so")]);
+    let waits_since = Some(Timestamp::UNIX_EPOCH);
+    let closed = ClosedTurn { metadata, trace: Some("{\"completed\": \"a secret\"}".into()), waits_since, ..ending };
+    talk.try_close(closed).await.expect("it is closed");
+    let turn = store.turn(&talk.scope, id).await.expect("a look").expect("it is there");
+    assert_eq!((turn.answer().map(|said| said.text.as_str()), talk.trace(id).await), (Some("so"), None));
+    assert!(turn.metadata.contains_key("kept") && !turn.metadata.contains_key("injected"));
 }
 
 /// What is kept is counted by tenant.

@@ -100,6 +100,8 @@ macro_rules! conformance {
             erasure::an_erased_fact_does_not_come_back,
             erasure::foreign_things_are_unknown_and_stay,
             erasure::every_erasure_is_in_the_book,
+            erasure::what_waited_does_not_bring_back_what_is_erased,
+            erasure::what_waited_forgets_what_it_was_shown,
             erasure::what_is_kept_is_counted,
             expiry::turns_go_by_the_servers_ttl,
             expiry::a_sessions_own_ttl_rules,

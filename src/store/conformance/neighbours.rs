@@ -88,6 +88,7 @@ impl Neighbour {
             others: vec![assistant("or so")],
             trace: Some("{}".into()),
             topic: Some(InTopic { id: self.topic, begins: Some("it".into()) }),
+            waits_since: None,
         };
         self.tell("close", store.close_turn(&scope, closed).await);
         let drafts = [(self.turns[1], "location := Porto"), (self.turns[2], "pet = Rex")].map(|(id, text)| TurnDraft {

@@ -82,6 +82,7 @@ impl Talk {
             others: Vec::new(),
             trace: None,
             topic: None,
+            waits_since: None,
         }
     }
 

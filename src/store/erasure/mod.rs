@@ -4,7 +4,7 @@
 //! is written down first, without content and without names ([`Marks`]), in a book that lies outside of the data: who puts
 //! back an older copy of the data brings back what was erased since, and the book says what that is ([`Erasures::reapply`]).
 //!
-//! Reading order: the nouns here, `mark` (how something is named in the book), then `sqlite/book.rs` (the file) and
+//! Reading order: the nouns here, `mark` (how something is named in the book), `waited` (what of it a turn may not bring back), then `sqlite/book.rs` (the file) and
 //! `sqlite/erase` (what goes).
 //!
 //! **Invariant:** an erasure is in the book, on disk, before the first row of it goes. The data say how far of the book they
@@ -12,9 +12,11 @@
 
 mod kept;
 mod mark;
+mod waited;
 
 pub use kept::TenantKept;
 pub use mark::{Mark, Marks};
+pub(super) use waited::{Meanwhile, Waited};
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -28,7 +30,8 @@ pub(super) const INJECTED: &str = "injected";
 
 /// The part of a store that erases for good.
 pub trait Erasures: Send + Sync {
-    /// Erases something with everything that follows from it. `None`, and nothing is written down, when there is no such thing.
+    /// Erases something with everything that follows from it. `None` when there is no such thing; then nothing is written down
+    /// either, unless turns of it may wait on the disk of another instance, which has to find the line.
     fn erase(&self, what: Erasure) -> StoreFuture<'_, Option<Receipt>>;
 
     /// Erases once more what the book names and the data do not follow yet: an older copy was put back, or a process ended
@@ -109,6 +112,11 @@ impl Erasure {
             Self::Document(..) => ErasureKind::Document,
             Self::Fact(..) => ErasureKind::Fact,
         }
+    }
+
+    /// Whether turns go with it that may not have reached the store yet.
+    pub(super) fn takes_turns(&self) -> bool {
+        !matches!(self, Self::Document(..) | Self::Fact(..))
     }
 
     /// The tenant it is of.

@@ -8,7 +8,7 @@ use super::session::execute;
 use super::sql::{Connection, Row, params};
 use crate::clock::from_micros;
 use crate::store::StoreError;
-use crate::store::erasure::{Entry, Erasure, ErasureKind, Mark, Marks};
+use crate::store::erasure::{Entry, Erasure, ErasureKind, Mark, Marks, Meanwhile, Waited};
 
 /// What makes marks: the same for every instance. `fresh`, which is random, becomes their key when there is none.
 pub(super) fn marks(db: &Connection, fresh: [u8; 32]) -> Result<Marks, StoreError> {
@@ -31,6 +31,24 @@ pub(super) fn write_down(
     let values = params![follows, at.as_microsecond(), kind.as_str(), mark.0];
     let id = db.query_row(sql, values, |row| row.get(0)).map_err(|error| meaning(&error))?;
     Ok(Entry { id, at: from_micros(at.as_microsecond()), kind, mark })
+}
+
+/// What was erased while a turn waited: in the book before the first row of it goes, and that needs the lock that whoever writes
+/// the turn holds.
+pub(super) fn meanwhile(db: &Connection, waited: &Waited) -> Result<Meanwhile, StoreError> {
+    let key: Option<Vec<u8>> =
+        db.query_row("SELECT erased_key FROM access", [], |row| row.get(0)).map_err(|error| meaning(&error))?;
+    let Some(key) = key else { return Ok(Meanwhile::Nothing) };
+    let [tenant, user, session, turn] = waited.lines(&Marks::new(&key)).map(|(_, mark)| mark.0);
+    // A mark covers its kind.
+    let sql = "SELECT count(*) FILTER (WHERE mark IN (?2, ?3, ?4, ?5)) > 0, count(*) > 0 FROM erased WHERE at >= ?1";
+    let values = params![waited.since.as_microsecond(), tenant, user, session, turn];
+    let read = |row: &Row<'_>| Ok((row.get::<_, bool>(0)?, row.get::<_, bool>(1)?));
+    Ok(match db.query_row(sql, values, read).map_err(|error| meaning(&error))? {
+        (true, _) => Meanwhile::This,
+        (false, true) => Meanwhile::Another,
+        (false, false) => Meanwhile::Nothing,
+    })
 }
 
 /// The lines behind the one that the data follow, and those that were not carried out.

@@ -100,7 +100,7 @@ use self::pool::Pool;
 use self::sql::Connection;
 use self::writer::Notes;
 use super::backup::Backup;
-use super::erasure::{Entry, Erasure, Marks};
+use super::erasure::{Entry, Erasure, Marks, Meanwhile, Waited};
 use super::whose::Whose;
 use super::{ChangeMark, Circuit, Expired, Findings, StoreError, StoreFuture};
 use crate::clock::Clock;
@@ -503,6 +503,16 @@ impl Postgres {
     async fn write_down(&self, what: &Erasure, follows: u64) -> Result<Entry, StoreError> {
         let (what, now, fresh) = (what.clone(), self.clock.now(), RandomIds.chance());
         self.write_for(Whose::Ours, move |db| book::write_down(db, &what, now, follows, fresh)).await
+    }
+
+    /// Whether turns may wait where nobody can see them now: in the spool of an instance that is down.
+    fn may_wait_elsewhere(&self) -> bool {
+        true
+    }
+
+    /// Tells what was erased while a turn waited.
+    fn meanwhile(&self) -> impl Fn(&Connection, &Waited) -> Result<Meanwhile, StoreError> + Clone + Send + use<> {
+        book::meanwhile
     }
 
     /// The lines of the book that the data do not follow.

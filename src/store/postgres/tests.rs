@@ -20,7 +20,7 @@ use crate::scope::Scope;
 use crate::session::{OpenTurn, Placement, SessionSeed, TurnDraft};
 use crate::store::conformance::twins::two_stores_answer_alike;
 use crate::store::whose::Whose;
-use crate::store::{Changes, Sqlite, Store};
+use crate::store::{Changes, Erasure, Sqlite, Store, StoreError};
 
 /// An empty store; `None` where there is no server, which is said aloud.
 async fn scratch() -> Option<Postgres> {
@@ -65,6 +65,34 @@ mod conformance_in_blocks {
             None => return,
         }
     }
+}
+
+/// A question that nobody has asked yet.
+fn question(session: SessionId) -> OpenTurn {
+    OpenTurn {
+        id: RandomIds.turn(Timestamp::UNIX_EPOCH),
+        session,
+        seed: SessionSeed::default(),
+        question: said("what is it?"),
+        metadata: Map::new(),
+        asked_at: None,
+        place: Placement::default(),
+    }
+}
+
+/// Somebody whom only the spool of an instance that is down knows is forgotten all the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_unknown_here_is_written_down_for_whoever_has_it() {
+    let Some(store) = scratch().await else { return };
+    let (scope, session) = (Scope::as_stored("acme", "ann"), RandomIds.session());
+    let unknown = store.erasures().erase(Erasure::User(scope.clone())).await.expect("a look");
+    assert_eq!(unknown, None);
+    let book = store.erasures().book().await.expect("a book");
+    assert_eq!((book.entries, book.not_applied), (1, 0));
+    let waited = OpenTurn { asked_at: Some(Timestamp::UNIX_EPOCH), ..question(session) };
+    let gone = store.open_turn(&scope, waited).await;
+    assert!(matches!(gone, Err(StoreError::Erased(_))), "{gone:?}");
+    assert!(store.open_turn(&scope, question(session)).await.is_ok(), "who asks now is there");
 }
 
 /// How many random histories both databases go through, each of so many steps.
@@ -167,16 +195,7 @@ async fn several_instances_share_a_database() {
     let changes = two.recall_changes(&scope, Some(mark), "e").await.expect("changes");
     assert!(matches!(changes, Changes::Turns { entries, .. } if entries.len() == 1), "two was not told");
 
-    let open = OpenTurn {
-        id: RandomIds.turn(Timestamp::UNIX_EPOCH),
-        session,
-        seed: SessionSeed::default(),
-        question: said("being answered by one"),
-        metadata: Map::new(),
-        asked_at: None,
-        place: Placement::default(),
-    };
-    one.open_turn(&scope, open).await.expect("opened");
+    one.open_turn(&scope, question(session)).await.expect("opened");
     assert_eq!(two.fail_abandoned().await.expect("a look"), 0, "it is being answered");
     one.close().await.expect("closes");
     assert_eq!(two.fail_abandoned().await.expect("a look"), 1, "whoever answered it has left");

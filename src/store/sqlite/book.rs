@@ -16,7 +16,7 @@ use super::seal;
 use crate::clock::from_micros;
 use crate::id::{Ids, RandomIds};
 use crate::store::StoreError;
-use crate::store::erasure::{Entry, Erasure, ErasureKind, Mark, Marks};
+use crate::store::erasure::{Entry, Erasure, ErasureKind, Mark, Marks, Meanwhile, Waited};
 
 /// What the file begins with.
 const HEAD: &str = "recalld erased 1\n";
@@ -76,6 +76,17 @@ impl Book {
     /// All lines behind a number.
     pub(super) fn after(&self, id: u64) -> Vec<Entry> {
         self.held().entries.iter().filter(|entry| entry.id > id).copied().collect()
+    }
+
+    /// What was erased while a turn waited.
+    pub(super) fn meanwhile(&self, waited: &Waited) -> Result<Meanwhile, StoreError> {
+        let since: Vec<Entry> = self.held().entries.iter().filter(|entry| entry.at >= waited.since).copied().collect();
+        if since.is_empty() {
+            return Ok(Meanwhile::Nothing);
+        }
+        let lines = waited.lines(&self.marks()?);
+        let is_it = since.iter().any(|entry| lines.contains(&(entry.kind, entry.mark)));
+        Ok(if is_it { Meanwhile::This } else { Meanwhile::Another })
     }
 
     /// All lines.

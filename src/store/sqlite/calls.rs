@@ -14,7 +14,7 @@ use crate::session::{
     AddedMessage, ClosedTurn, Held, OpenTurn, ReviseTurn, Revision, Session, SessionPatch, SessionSeed, Turn, TurnDraft,
 };
 use crate::store::archive::{Archive, ArchiveSize, Moved, Packed};
-use crate::store::erasure::{Erasure, Erasures};
+use crate::store::erasure::{Erasure, Erasures, Waited};
 use crate::store::whose::Whose;
 use crate::store::{
     Backup, ChangeMark, Changes, DerivedRow, DueTurn, Episodes, Expired, Expiry, Facts, HistoryMatch, Jobs, Kept,
@@ -57,14 +57,24 @@ impl Store for Backend {
     }
 
     fn open_turn(&self, scope: &Scope, turn: OpenTurn) -> StoreFuture<'_, Opened> {
-        let clock = Arc::clone(&self.clock);
-        self.write(scope, move |db, scope| turn::open(db, scope, turn, clock.now()))
+        let (clock, meanwhile) = (Arc::clone(&self.clock), self.meanwhile());
+        self.write(scope, move |db, scope| {
+            let turn = match Waited::question(scope, &turn) {
+                Some(waited) => meanwhile(db, &waited)?.admit_question(turn)?,
+                None => turn,
+            };
+            turn::open(db, scope, turn, clock.now())
+        })
     }
 
     fn close_turn(&self, scope: &Scope, turn: ClosedTurn) -> StoreFuture<'_, Kept> {
         let clock = Arc::clone(&self.clock);
-        let (due, notes) = (self.due, self.notes());
+        let (due, notes, meanwhile) = (self.due, self.notes(), self.meanwhile());
         self.write(scope, move |db, scope| {
+            let turn = match Waited::ending(scope, &turn) {
+                Some(waited) => meanwhile(db, &waited)?.admit_ending(turn)?,
+                None => turn,
+            };
             turn::close(db, scope, turn, clock.now().as_microsecond(), Follow { due, notes: &notes })
         })
     }

@@ -69,7 +69,7 @@ use self::lock::Lock;
 use self::readers::Readers;
 use self::writer::{Notes, Writer};
 use super::backup::Backup;
-use super::erasure::{Entry, Erasure, Marks};
+use super::erasure::{Entry, Erasure, Marks, Meanwhile, Waited};
 use super::whose::Whose;
 use super::{AskedPassages, ChangeMark, Expired, SeenPassages, StoreError, StoreFuture};
 use crate::clock::Clock;
@@ -339,6 +339,17 @@ impl Sqlite {
     async fn write_down(&self, what: &Erasure, follows: u64) -> Result<Entry, StoreError> {
         let (book, what, now) = (Arc::clone(&self.book), what.clone(), self.clock.now());
         on_a_thread(move || book.write_down(&what, now, follows)).await
+    }
+
+    /// Nothing of a file waits elsewhere.
+    fn may_wait_elsewhere(&self) -> bool {
+        false
+    }
+
+    /// Tells what was erased while a turn waited.
+    fn meanwhile(&self) -> impl Fn(&Connection, &Waited) -> Result<Meanwhile, StoreError> + Clone + Send + use<> {
+        let book = Arc::clone(&self.book);
+        move |_, waited| book.meanwhile(waited)
     }
 
     /// The lines of the book behind the one that the data follow.

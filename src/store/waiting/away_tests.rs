@@ -165,7 +165,9 @@ async fn a_turn_that_the_store_will_not_have_is_put_aside_until_it_is_erased() {
     let (scope, session) = (chat.scope.clone(), chat.session);
     drop(chat);
     let again = Chat { scope, session, ..chat_on(inner, folder.path()) };
-    assert_eq!(again.store.waiting(), 0, "it is not tried again by itself");
+    again.store.inner.refuses.store(true, Ordering::SeqCst);
+    assert_eq!((again.store.waiting(), again.store.flush().await), (1, 0), "it is tried once more by each process");
+    assert!(holds(folder.path(), "zirconium"));
     again.store.erasures().erase(Erasure::User(again.scope.clone())).await.expect("erased");
     assert!(!holds(folder.path(), "zirconium"));
 }
@@ -180,6 +182,31 @@ async fn a_tenant_that_is_erased_does_not_come_back_from_the_spool() {
     let erased = chat.store.erasures().erase(Erasure::Tenant(chat.scope.tenant().clone())).await.expect("erased");
     assert_eq!(erased.map(|receipt| receipt.counts.waiting), Some(1));
     assert_eq!((chat.store.waiting(), holds(folder.path(), "zirconium")), (0, false));
+}
+
+/// What is forgotten while an instance is down that has some of it in its spool is gone from there, too, once it starts.
+#[tokio::test]
+async fn what_was_erased_elsewhere_while_an_instance_was_down_does_not_come_back_with_it() {
+    let (inner, folder) = shared();
+    let chat = chat_on(Arc::clone(&inner), folder.path());
+    chat.exchange("stored").await;
+    away(&inner, true);
+    chat.exchange("a word like zirconium").await;
+    let bob = Chat { scope: scope("bob"), session: RandomIds.session(), ..chat.clone() };
+    bob.exchange("bob's").await;
+    let (ann, session) = (chat.scope.clone(), chat.session);
+    let (his, his_session) = (bob.scope.clone(), bob.session);
+    drop((chat, bob));
+    away(&inner, false);
+    let elsewhere = chat_on(Arc::clone(&inner), tempfile::tempdir().expect("a folder").path());
+    elsewhere.store.erasures().erase(Erasure::User(ann.clone())).await.expect("erased").expect("there");
+    let again = Chat { scope: ann, session, ..chat_on(Arc::clone(&inner), folder.path()) };
+    assert_eq!((again.store.waiting(), again.store.flush().await), (2, 0));
+    assert!(again.store.session(&again.scope, session).await.expect("a look").is_none());
+    let bob = Chat { scope: his, session: his_session, ..again.clone() };
+    assert_eq!(bob.stored().await, ["1 bob's complete"]);
+    Store::close(&*again.store).await.expect("the store closes");
+    assert!(!holds(folder.path(), "zirconium"));
 }
 
 #[tokio::test]

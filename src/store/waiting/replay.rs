@@ -10,6 +10,7 @@ use super::turn::WaitingTurn;
 use super::{SETTLED_WITHIN, Waiting};
 use crate::id::SessionId;
 use crate::scope::Scope;
+use crate::session::ClosedTurn;
 use crate::store::{Store, StoreError};
 
 /// Conversations that are written at one time.
@@ -89,9 +90,10 @@ impl<S: Store + ?Sized> Waiting<S> {
             }
         }
         if let Some(closed) = &turn.closed {
+            let closed = ClosedTurn { waits_since: Some(turn.at), ..closed.clone() };
             self.inner.close_turn(&turn.scope, closed.clone()).await?;
             if let Some(lately) = self.lately() {
-                lately.answered(&turn.scope, closed);
+                lately.answered(&turn.scope, &closed);
             }
         }
         Ok(())
@@ -137,18 +139,18 @@ impl<S: Store + ?Sized> Waiting<S> {
         }
     }
 
-    /// A turn that the store will not have. Its conversation may be gone; else it is put aside, where there is a spool.
+    /// A turn that the store will not have. It was erased meanwhile, or its conversation is gone: then it leaves no trace here
+    /// either. Else it is put aside, where there is a spool.
     fn give_up(&self, turn: &WaitingTurn, error: &StoreError) {
         let mut queue = self.queue();
         queue.remove(turn.id);
-        let aside = self.outage.as_ref().filter(|_| matches!(error, StoreError::Refused(_)));
-        let becomes = match (aside, &self.outage) {
-            (Some(outage), _) => {
+        let becomes = match (error, &self.outage) {
+            (StoreError::Refused(_), Some(outage)) => {
                 drop(outage.spool.refuse(turn.id, error));
                 "put aside in the spool"
             }
-            (None, outage) => {
-                outage.iter().for_each(|outage| drop(outage.spool.forget(turn.id)));
+            (_, outage) => {
+                outage.iter().for_each(|outage| drop(outage.spool.erase(vec![turn.id], None)));
                 "dropped"
             }
         };

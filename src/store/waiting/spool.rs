@@ -179,15 +179,16 @@ impl Spool {
         &self.path
     }
 
-    /// The turns that waited in it when it was opened.
+    /// The turns that waited in it when it was opened. Those that the database would not have are tried once more: it may be
+    /// another one by now, and what was erased meanwhile is found out by trying.
     pub(super) fn take_found(&self) -> Vec<WaitingTurn> {
         let found = std::mem::take(&mut *self.found.lock().unwrap_or_else(PoisonError::into_inner));
         let refused = found.iter().filter(|(_, refused)| refused.is_some()).count();
         if refused > 0 {
             let path = self.path.display();
-            warn!(turns = refused, "{refused} turns that the database would not have lie in {path}");
+            warn!(turns = refused, "{refused} turns in {path} that the database would not have are tried once more");
         }
-        found.into_iter().filter(|(_, refused)| refused.is_none()).map(|(turn, _)| turn).collect()
+        found.into_iter().map(|(turn, _)| turn).collect()
     }
 
     fn put_found(&self, (turn, refused): &Found) -> Vec<Written> {

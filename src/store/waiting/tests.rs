@@ -84,6 +84,7 @@ impl Chat {
             others: Vec::new(),
             trace: None,
             topic: None,
+            waits_since: None,
         };
         self.store.close_turn(&self.scope, turn).await
     }
@@ -177,6 +178,7 @@ async fn what_waits_is_shown_as_it_will_be_stored() {
         others: Vec::new(),
         trace: Some("{}".into()),
         topic: None,
+        waits_since: None,
     };
     chat.store.close_turn(&chat.scope, ending).await.expect("the ending waits");
     let shown = chat.store.last_turns(&chat.scope, chat.session, 6).await.expect("reading goes on").turns.remove(0);
@@ -400,6 +402,7 @@ async fn tool_rounds_wait_with_their_turn() {
             others: Vec::new(),
             trace: None,
             topic: None,
+            waits_since: None,
         };
         assert_eq!(chat.store.close_turn(&chat.scope, so_far).await.expect("it waits"), Kept::Waiting);
     }

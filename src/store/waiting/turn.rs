@@ -205,6 +205,7 @@ fn given_up(open: &OpenTurn) -> ClosedTurn {
         others: Vec::new(),
         trace: None,
         topic: None,
+        waits_since: None,
     }
 }
 

@@ -91,6 +91,7 @@ pub(super) fn ending(which: &Which, said: &Said, outcome: &Outcome, model: &str,
         attempt: which.attempt,
         trace: which.trace.clone(),
         topic: which.topic.clone(),
+        waits_since: None,
     }
 }
 

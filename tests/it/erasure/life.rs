@@ -287,7 +287,7 @@ impl Person {
     async fn close(&self, held: &Held, session: SessionId, id: TurnId, attempt: u32, messages: Vec<Message>) {
         let trace = Some(json!({ "question": self.said(), "completed": self.both() }).to_string());
         let (status, metadata, others) = (TurnStatus::Complete, Map::new(), Vec::new());
-        let closed = ClosedTurn { id, session, status, messages, metadata, attempt, others, trace, topic: None };
+        let closed = ClosedTurn { id, session, status, messages, metadata, attempt, others, trace, topic: None, waits_since: None };
         held.store.close_turn(&self.scope, closed).await.expect("closed");
     }
 

@@ -136,11 +136,17 @@ impl Erasures for Backend {
             let _alone = self.erasing.lock().await;
             self.catch_up().await?;
             let asked = what.clone();
-            if !self.read_for(whose(&what), move |db| is_there(db, &asked)).await? {
+            let is_there = self.read_for(whose(&what), move |db| is_there(db, &asked)).await?;
+            if !is_there && !(self.may_wait_elsewhere() && what.takes_turns()) {
                 return Ok(None);
             }
             let follows = self.read_for(Whose::Ours, applied).await?;
             let line = self.write_down(&what, follows).await?;
+            if !is_there {
+                // Whatever waits of it elsewhere finds the line when it comes.
+                self.write_for(Whose::Ours, move |db| note_applied(db, line.id)).await?;
+                return Ok(None);
+            }
             let counts = self.carry_out(&what, Some(line.id)).await?;
             self.tenant_gone(&what);
             let log_emptied = self.log_emptied().await;

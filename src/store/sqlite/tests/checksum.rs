@@ -156,6 +156,7 @@ async fn a_damaged_question_costs_only_itself() {
         others: Vec::new(),
         trace: None,
         topic: None,
+        waits_since: None,
     };
     let closed = disk.store.close_turn(&ann(), ending).await;
     assert!(matches!(closed, Err(StoreError::Damaged { number: 4, .. })), "{closed:?}");

@@ -4,7 +4,7 @@ use rusqlite::Connection;
 
 use super::*;
 use crate::store::sqlite::connect::{SCHEMA_VERSION, open_writer};
-use crate::store::{Holder, PageRequest};
+use crate::store::{Erasure, Holder, PageRequest};
 
 fn why(opened: Result<Sqlite, StoreError>) -> StoreError {
     opened.map(drop).expect_err("the file is refused")
@@ -188,6 +188,15 @@ async fn expired_words_are_gone_from_the_disk() {
         more = store.expire(expiry).await.expect("expiry runs").more;
     }
     assert!(!on_disk(&file, secret));
+}
+
+#[tokio::test]
+async fn what_is_unknown_leaves_no_line_in_the_book() {
+    let file = DataFile::new();
+    let store = open(&file.path).expect("opened");
+    let unknown = Erasure::User(ann());
+    assert_eq!(store.erasures().erase(unknown).await.expect("a look"), None);
+    assert_eq!(store.erasures().book().await.expect("a book").entries, 0);
 }
 
 fn on_disk(file: &DataFile, words: &str) -> bool {
