@@ -4,40 +4,43 @@
 //! matters: a text never has more tokens than bytes, and most conversations fit by that bound alone.
 
 use std::cell::RefCell;
+use std::sync::OnceLock;
 
 use bpe_openai::Tokenizer;
+use xxhash_rust::xxh3::xxh3_64;
 
-use crate::quick::QuickMap;
+use crate::quick::HashedMap;
 
 /// Longer pieces of text are rare and counted anew.
 const PIECE_BYTES_MAX: usize = 24;
-/// Pieces of a generation, about half a megabyte; a thread remembers two.
+/// Pieces of a generation, about a quarter of a megabyte; a thread remembers two.
 const PIECES_MAX: usize = 8_192;
 
 thread_local! {
-    /// How many tokens a piece has: people say most things with few words.
+    /// How many tokens a piece has that is not a single one: people say most things with few words.
     static PIECES: RefCell<Pieces> = RefCell::default();
 }
 
 /// Pieces that were counted, in two generations: when the younger is full it becomes the older, and what nobody said since
-/// the last time is forgotten.
+/// the last time is forgotten. A piece is known by a hash of 64 bits, here and in [`Singles`]: of a billion pieces one
+/// would be taken for another once in many lives.
 #[derive(Default)]
 struct Pieces {
-    younger: QuickMap<Box<str>, u32>,
-    older: QuickMap<Box<str>, u32>,
+    younger: HashedMap<u32>,
+    older: HashedMap<u32>,
 }
 
 impl Pieces {
-    fn get(&mut self, piece: &str) -> Option<u32> {
-        if let Some(tokens) = self.younger.get(piece) {
+    fn get(&mut self, piece: u64) -> Option<u32> {
+        if let Some(tokens) = self.younger.get(&piece) {
             return Some(*tokens);
         }
-        let (piece, tokens) = self.older.remove_entry(piece)?;
+        let tokens = self.older.remove(&piece)?;
         self.keep(piece, tokens);
         Some(tokens)
     }
 
-    fn keep(&mut self, piece: Box<str>, tokens: u32) {
+    fn keep(&mut self, piece: u64, tokens: u32) {
         if self.younger.len() >= PIECES_MAX {
             self.older = std::mem::take(&mut self.younger);
         }
@@ -45,10 +48,46 @@ impl Pieces {
     }
 }
 
+/// The pieces that are a single token, which most words are: two megabytes of hashes, each in the first free place from its own
+/// on. A zero is a free place.
+struct Singles(Box<[u64]>);
+
+/// Places for the 200,000 tokens.
+const PLACES: usize = 1 << 18;
+
+impl Singles {
+    fn of(tokenizer: &Tokenizer) -> Self {
+        let mut places = vec![0; PLACES].into_boxed_slice();
+        for token in 0..tokenizer.bpe.num_tokens() as u32 {
+            let hash = xxh3_64(tokenizer.bpe.token_bytes(token));
+            let free = Self::places(hash).find(|at| places[*at] == 0).expect("there are more places than tokens");
+            places[free] = hash;
+        }
+        Self(places)
+    }
+
+    fn shared(tokenizer: &Tokenizer) -> &'static Self {
+        static SINGLES: OnceLock<Singles> = OnceLock::new();
+        SINGLES.get_or_init(|| Self::of(tokenizer))
+    }
+
+    fn has(&self, hash: u64) -> bool {
+        let there = Self::places(hash).map(|at| self.0[at]).find(|there| *there == hash || *there == 0);
+        there == Some(hash)
+    }
+
+    /// Where a hash may be, the likeliest place first.
+    fn places(hash: u64) -> impl Iterator<Item = usize> {
+        (0..PLACES).map(move |step| (hash as usize).wrapping_add(step) % PLACES)
+    }
+}
+
 /// How many tokens a text has.
 pub fn count(text: &str) -> usize {
     let tokenizer = bpe_openai::o200k_base();
-    PIECES.with_borrow_mut(|known| pieces(tokenizer, text).map(|piece| of_piece(tokenizer, piece, known)).sum())
+    let singles = Singles::shared(tokenizer);
+    PIECES
+        .with_borrow_mut(|known| pieces(tokenizer, text).map(|piece| of_piece(tokenizer, piece, singles, known)).sum())
 }
 
 /// The pieces that the tokenizer counts one by one. Cutting by its own pattern takes most of the time of counting, so that is
@@ -105,13 +144,17 @@ fn contraction(text: &[u8]) -> Option<usize> {
 const DIGITS_MAX: usize = 3;
 
 /// How many tokens a piece has, as the tokenizer cut it.
-fn of_piece(tokenizer: &Tokenizer, piece: &str, known: &mut Pieces) -> usize {
-    if let Some(tokens) = known.get(piece) {
+fn of_piece(tokenizer: &Tokenizer, piece: &str, singles: &Singles, known: &mut Pieces) -> usize {
+    let hash = xxh3_64(piece.as_bytes());
+    if singles.has(hash) {
+        return 1;
+    }
+    if let Some(tokens) = known.get(hash) {
         return tokens as usize;
     }
     let tokens = tokenizer.bpe.count(piece.as_bytes());
     if piece.len() <= PIECE_BYTES_MAX {
-        known.keep(piece.into(), tokens as u32);
+        known.keep(hash, tokens as u32);
     }
     tokens
 }
@@ -139,6 +182,17 @@ mod tests {
         assert_eq!(count(""), 0);
         assert_eq!(count("hello world"), 2);
         assert_eq!(count("Wat zijn de vereisten voor werken op hoogte?"), 10);
+    }
+
+    #[test]
+    fn every_token_is_a_single_one() {
+        let tokenizer = bpe_openai::o200k_base();
+        let singles = Singles::shared(tokenizer);
+        let tokens = (0..tokenizer.bpe.num_tokens() as u32).map(|token| tokenizer.bpe.token_bytes(token));
+        assert!(tokens.clone().all(|token| singles.has(xxh3_64(token))));
+        let split: Vec<&[u8]> = tokens.filter(|token| tokenizer.bpe.count(token) != 1).collect();
+        assert!(split.is_empty(), "{split:?} are never said as one token");
+        assert!(!singles.has(xxh3_64(b" zirconiumish")));
     }
 
     proptest! {

@@ -239,7 +239,7 @@ impl Recall {
         if self.cache.holds(scope) {
             let (desk, scope) = (Arc::clone(self), scope.clone());
             // What fails here is tried again by the next question, which reports it.
-            tokio::spawn(async move { desk.caught_up(&scope).await.map(drop) });
+            tokio::spawn(async move { desk.caught_up(&scope).await.map(|shelf| prepare_some(&shelf)) });
         }
     }
 
@@ -300,7 +300,11 @@ impl Recall {
                 Changes::Reload { mark: now } => {
                     let (desk, scope, shelf) = (Arc::clone(self), scope.clone(), Arc::clone(&shelf));
                     // A load that outlasts its request goes on for the next one.
-                    let load = tokio::spawn(async move { desk.fill(&scope, &shelf, now, marks).await });
+                    let load = tokio::spawn(async move {
+                        let filled = desk.fill(&scope, &shelf, now, marks).await;
+                        prepare_all(shelf);
+                        filled
+                    });
                     marks = load.await.map_err(|_| RecallError::Interrupted)??;
                 }
             }
@@ -445,8 +449,11 @@ impl Recall {
             return QuestionVectors::default();
         }
         let embedder = &self.parts.embedder;
-        if let (Some(full), Some(plain)) = (embedder.at_once(&plan.full_text), embedder.at_once(&plan.plain_text)) {
-            return QuestionVectors { full: Some(full), plain: Some(plain) };
+        let plain = embedder.at_once(&plan.plain_text);
+        // Most questions name nobody.
+        let full = if plan.full_text == plan.plain_text { plain.clone() } else { embedder.at_once(&plan.full_text) };
+        if full.is_some() && plain.is_some() {
+            return QuestionVectors { full, plain };
         }
         let texts = [plan.full_text.clone(), plan.plain_text.clone()];
         match tokio::time::timeout(self.settings.embedder_patience, embedder.embed(&texts)).await {
@@ -509,6 +516,16 @@ impl Recall {
     }
 }
 
+/// Works out the vectors of some words before a question asks for them; answers whether there are more.
+fn prepare_some(shelf: &Shelf) -> bool {
+    shelf.read(|index| index.vocabulary.prepare(WORDS_AT_A_TIME))
+}
+
+/// The same for all words, beside everything else, as long as anybody holds the shelf.
+fn prepare_all(shelf: Arc<Shelf>) {
+    tokio::task::spawn_blocking(move || while Arc::strong_count(&shelf) > 1 && prepare_some(&shelf) {});
+}
+
 /// The messages that may state something about the user.
 fn said_by_users(turns: &[Arc<Turn>]) -> Vec<MessageId> {
     let users = |turn: &Arc<Turn>| {
@@ -522,6 +539,8 @@ fn said_by_users(turns: &[Arc<Turn>]) -> Vec<MessageId> {
 const TOPIC_WITHIN: usize = 1_024;
 /// Messages of the running conversation, with their replies, that tell what a follow-up refers to.
 const RUNNING_TURNS: usize = 16;
+/// Words whose vectors are worked out at a time, about a millisecond: who changes the index waits for that at most.
+const WORDS_AT_A_TIME: usize = 256;
 /// How often a scope is searched that changes while what was found is read.
 const SEARCHES_MAX: usize = 3;
 /// A scope that changes faster than it is loaded is answered as of its last load.

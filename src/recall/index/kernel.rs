@@ -51,6 +51,15 @@ fn plain_dot(a: &[i8], b: &[i8]) -> i32 {
     a.iter().zip(b).map(|(a, b)| i32::from(*a) * i32::from(*b)).sum()
 }
 
+/// Has a value brought from memory, without waiting for it.
+#[inline]
+pub(crate) fn fetch<T: ?Sized>(value: &T) {
+    #[cfg(target_arch = "x86_64")]
+    prefetch::fetch(value);
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = value;
+}
+
 /// The signs of a vector, one bit each, in words of 64.
 pub(crate) fn signs(vector: &[i8]) -> impl Iterator<Item = u64> {
     vector
@@ -187,6 +196,24 @@ mod avx2 {
         let quarter = _mm_add_epi32(half, _mm_shuffle_epi32::<0b01_00_11_10>(half));
         let single = _mm_add_epi32(quarter, _mm_shuffle_epi32::<0b10_11_00_01>(quarter));
         _mm_cvtsi128_si32(single)
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[allow(unsafe_code, reason = "a hint to the processor, which reads nothing")]
+mod prefetch {
+    use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+
+    /// Bytes that come from memory together.
+    const LINE: usize = 64;
+
+    #[inline]
+    pub(super) fn fetch<T: ?Sized>(value: &T) {
+        let start = std::ptr::from_ref(value).cast::<i8>();
+        for at in (0..size_of_val(value) + LINE - 1).step_by(LINE) {
+            // SAFETY: a hint is good for any address; the last one may lie behind the value, in the line that it ends in.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(start.wrapping_add(at)) };
+        }
     }
 }
 

@@ -3,9 +3,11 @@
 //! A word belongs to the language it was said in, because its stem does; terms are shared by all languages.
 
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::kernel;
 use crate::language::{Tongue, term};
 use crate::model::embed::StaticTable;
 use crate::quick::HashedMap;
@@ -48,9 +50,11 @@ pub(crate) struct Vocabulary {
     terms: HashedMap<TermNo>,
     /// The term of each word.
     term_of: Vec<TermNo>,
-    /// The language and the vector of each word. Most words are never compared with a question: their vectors are worked
-    /// out when one asks for them; it was a quarter of the work of loading a scope.
+    /// The language and the vector of each word, which is worked out when one asks for it or when nobody waits: it was a quarter
+    /// of the work of loading a scope.
     vectors: Vec<(Tongue, OnceLock<WordVector>)>,
+    /// Up to which word vectors were worked out.
+    prepared: AtomicUsize,
 }
 
 impl Vocabulary {
@@ -119,6 +123,23 @@ impl Vocabulary {
         let (tongue, vector) = &self.vectors[word as usize];
         let vector = vector.get_or_init(|| WordVector::of(self.text(word), *tongue));
         (&vector.bytes, vector.scale)
+    }
+
+    /// Has a word's vector brought nearer, without waiting for it.
+    pub(crate) fn fetch(&self, word: WordNo) {
+        kernel::fetch(&self.vectors[word as usize]);
+        kernel::fetch(&self.term_of[word as usize]);
+    }
+
+    /// Works out the vectors of some words that nobody has asked for yet. Answers whether there are more.
+    pub(crate) fn prepare(&self, count: usize) -> bool {
+        let from = self.prepared.fetch_add(count, Ordering::Relaxed).min(self.len());
+        let to = (from + count).min(self.len());
+        for word in from..to {
+            self.vector(word as WordNo);
+        }
+        self.prepared.fetch_min(self.len(), Ordering::Relaxed);
+        to < self.len()
     }
 
     /// How many words there are.

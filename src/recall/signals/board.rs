@@ -154,12 +154,14 @@ impl<'a> Board<'a> {
             Session => self.by_session(),
             AnswersQuestion => self.answers_question(),
             Coverage => lexical::coverage(self.index, &self.asked.terms, &self.pool.keys),
+            // Without names it is the same question.
+            Similar if self.asked.full == self.asked.plain => self.column(SimilarPlain).to_vec(),
             Similar => {
                 let mut full = Dots::new(&self.index.keys, self.asked.full.clone());
                 self.measured(|_, no| full.of(no))
             }
             SimilarPlain => {
-                self.plain.meet(&self.pool.keys);
+                self.plain.meet(self.pool.keys.iter().copied());
                 self.measured(|board, no| board.plain.of(no))
             }
             SimilarBefore => self.similar_before(),
@@ -174,10 +176,14 @@ impl<'a> Board<'a> {
             }
             LateList => self.only_if(kind.list, Late),
             ReplyWords => self.reply_words_of_keys(),
-            ReplySimilar => self.measured(|board, no| match board.index.key.reply[no as usize] {
-                NONE => 0.0,
-                reply => board.replies.of(reply),
-            }),
+            ReplySimilar => {
+                let replies = self.pool.keys.iter().map(|no| self.index.key.reply[*no as usize]);
+                self.replies.meet(replies.filter(|reply| *reply != NONE));
+                self.measured(|board, no| match board.index.key.reply[no as usize] {
+                    NONE => 0.0,
+                    reply => board.replies.of(reply),
+                })
+            }
             LengthList => self.only_if(kind.list, Length),
             NoveltyList => self.only_if(kind.list, Novelty),
             _ => self.pool.keys.iter().map(|no| self.prior(signal, *no)).collect(),

@@ -5,11 +5,8 @@
 //! members' products, and its length follows from the products between them, which the index keeps.
 
 use crate::recall::index::docs::{DocNo, Docs, NONE};
-use crate::recall::index::kernel::{Bytes, dot, quantise};
+use crate::recall::index::kernel::{Bytes, dot, fetch, quantise};
 use crate::recall::index::{NEAR, ScopeIndex};
-
-/// Bytes that come from memory together.
-const CACHE_LINE: usize = 64;
 
 /// Dot products of one vector with messages, as they are asked for.
 pub(crate) struct Dots<'a> {
@@ -25,12 +22,8 @@ impl<'a> Dots<'a> {
     }
 
     /// Has the vectors of some messages fetched at once: asked for one by one, each would be waited for.
-    pub(crate) fn meet(&self, messages: &[DocNo]) {
-        let touched = |no: &DocNo| {
-            let lines = self.docs.vector(*no).map_or(&[][..], |(bytes, _)| bytes).iter().step_by(CACHE_LINE);
-            lines.map(|byte| i32::from(*byte)).sum::<i32>()
-        };
-        std::hint::black_box(messages.iter().map(touched).sum::<i32>());
+    pub(crate) fn meet(&self, messages: impl Iterator<Item = DocNo>) {
+        messages.filter_map(|no| self.docs.vector(no)).for_each(|(bytes, _)| fetch(bytes));
     }
 
     /// The product with a message; zero where either has no vector.

@@ -7,7 +7,7 @@ use crate::language::Tongue;
 use crate::recall::index::ScopeIndex;
 use crate::recall::index::docs::{DocNo, Docs};
 use crate::recall::index::kernel::dots;
-use crate::recall::index::vocabulary::{TermNo, WORD_DIMENSIONS, WordNo};
+use crate::recall::index::vocabulary::{TermNo, WordNo};
 
 /// A word of the question.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -21,20 +21,6 @@ pub(crate) struct AskedWord {
 
 /// Words that are fetched at a time: what the first cache holds beside the question.
 const FETCHED: usize = 64;
-
-/// A word of the scope, at hand.
-struct Fetched {
-    term: TermNo,
-    vector: [i8; WORD_DIMENSIONS],
-    scale: f32,
-}
-
-impl Fetched {
-    fn new(index: &ScopeIndex, word: WordNo) -> Self {
-        let (vector, scale) = index.vocabulary.vector(word);
-        Self { term: index.vocabulary.term_of(word), vector: *vector, scale }
-    }
-}
 
 /// Similarities of the question's words to words of the scope, as they are asked for.
 pub(crate) struct Late<'a> {
@@ -67,7 +53,8 @@ impl<'a> Late<'a> {
             if self.places[word as usize] == 0 {
                 let first = self.similarities.len() + fetched.len() * self.words.len();
                 self.places[word as usize] = first as u32 + 1;
-                fetched.push(Fetched::new(self.index, word));
+                self.index.vocabulary.fetch(word);
+                fetched.push(word);
             }
             if fetched.len() == FETCHED {
                 self.compare_all(&mut fetched);
@@ -76,10 +63,8 @@ impl<'a> Late<'a> {
         self.compare_all(&mut fetched);
     }
 
-    fn compare_all(&mut self, fetched: &mut Vec<Fetched>) {
-        for Fetched { term, vector, scale } in fetched.drain(..) {
-            self.compare(term, &vector, scale);
-        }
+    fn compare_all(&mut self, fetched: &mut Vec<WordNo>) {
+        fetched.drain(..).for_each(|word| self.compare(word));
     }
 
     /// How much of the question a message answers to, from 0 to 1.
@@ -126,14 +111,14 @@ impl<'a> Late<'a> {
     fn similar(&mut self, word: WordNo) -> usize {
         if self.places[word as usize] == 0 {
             self.places[word as usize] = self.similarities.len() as u32 + 1;
-            let (vector, scale) = self.index.vocabulary.vector(word);
-            self.compare(self.index.vocabulary.term_of(word), vector, scale);
+            self.compare(word);
         }
         self.places[word as usize] as usize - 1
     }
 
     /// The similarities of all words of the question to one of the scope.
-    fn compare(&mut self, term: TermNo, vector: &[i8], scale: f32) {
+    fn compare(&mut self, word: WordNo) {
+        let ((vector, scale), term) = (self.index.vocabulary.vector(word), self.index.vocabulary.term_of(word));
         dots(vector, &self.vectors, &mut self.products);
         for (asked, product) in self.words.iter().zip(&self.products) {
             let similarity = (*product as f32 * scale * asked.scale).max(0.0);

@@ -117,7 +117,8 @@ impl Twins {
         let others = if dice.once_in(4) { vec![assistant("or else")] } else { Vec::new() };
         let trace = dice.once_in(3).then(|| "{}".to_owned());
         let metadata = Map::new();
-        let closed = ClosedTurn { id, session, status, messages, metadata, attempt, others, trace, topic, waits_since: None };
+        let closed =
+            ClosedTurn { id, session, status, messages, metadata, attempt, others, trace, topic, waits_since: None };
         let scope = &self.people[who];
         self.both("closing", async |store| kind(store.close_turn(scope, closed.clone()).await)).await.ok();
     }

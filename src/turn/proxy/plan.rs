@@ -349,7 +349,18 @@ impl Run {
                 let (status, metadata) = (TurnStatus::Pending, Map::new());
                 let others = Vec::new();
                 Write::Continue(
-                    ClosedTurn { id, session, status, messages, metadata, attempt, others, trace: None, topic: None, waits_since: None },
+                    ClosedTurn {
+                        id,
+                        session,
+                        status,
+                        messages,
+                        metadata,
+                        attempt,
+                        others,
+                        trace: None,
+                        topic: None,
+                        waits_since: None,
+                    },
                     found.lock,
                 )
             }

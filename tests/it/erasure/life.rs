@@ -287,7 +287,18 @@ impl Person {
     async fn close(&self, held: &Held, session: SessionId, id: TurnId, attempt: u32, messages: Vec<Message>) {
         let trace = Some(json!({ "question": self.said(), "completed": self.both() }).to_string());
         let (status, metadata, others) = (TurnStatus::Complete, Map::new(), Vec::new());
-        let closed = ClosedTurn { id, session, status, messages, metadata, attempt, others, trace, topic: None, waits_since: None };
+        let closed = ClosedTurn {
+            id,
+            session,
+            status,
+            messages,
+            metadata,
+            attempt,
+            others,
+            trace,
+            topic: None,
+            waits_since: None,
+        };
         held.store.close_turn(&self.scope, closed).await.expect("closed");
     }
 

@@ -55,7 +55,18 @@ async fn chat(store: &Sqlite, session: SessionId, trace: &str) -> TurnId {
     store.open_turn(&ann(), open).await.expect("the question is written");
     let (status, messages) = (TurnStatus::Complete, vec![Message::new(Role::Assistant, "so", now)]);
     let (others, trace) = (Vec::new(), Some(trace.to_owned()));
-    let closed = ClosedTurn { id, session, status, messages, metadata, attempt: 0, others, trace, topic: None, waits_since: None };
+    let closed = ClosedTurn {
+        id,
+        session,
+        status,
+        messages,
+        metadata,
+        attempt: 0,
+        others,
+        trace,
+        topic: None,
+        waits_since: None,
+    };
     store.close_turn(&ann(), closed).await.expect("the ending is written");
     id
 }
