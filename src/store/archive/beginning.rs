@@ -26,8 +26,8 @@ impl Beginnings {
     /// Notes a word of two bytes or more.
     pub(super) fn add(&mut self, word: u128, length: usize) {
         match length {
-            ..SHORT_BYTES => self.pairs[pair(word) / 64] |= 1 << (pair(word) % 64),
-            ..LONG_BYTES => self.short[kind::<SHORT_BYTES>(word)] |= 1 << length,
+            PAIR_BYTES => self.pairs[pair(word) / 64] |= 1 << (pair(word) % 64),
+            SHORT_BYTES..LONG_BYTES => self.short[kind::<SHORT_BYTES>(word)] |= 1 << length,
             _ => self.long[kind::<LONG_BYTES>(word)] |= 1 << length,
         }
     }
