@@ -16,14 +16,15 @@ use std::collections::BTreeMap;
 use xxhash_rust::xxh3::xxh3_64;
 use zstd::zstd_safe::{CCtx, CParameter, DCtx, compress_bound, get_error_name};
 
-use super::dictionary::{Dictionary, find, fitting};
+use super::dictionary::{Dictionary, Settings, find, fitting};
 use super::{Archived, frame};
 
 /// Most bytes that the turns of a block may have together. A block that claims more is not opened.
 pub const CONTENT_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 const MAGIC: [u8; 2] = *b"rA";
-const VERSION: u8 = 1;
+/// How blocks are written now. Those of the first version are read, too; their frames say more.
+const VERSION: u8 = 2;
 /// Where the seal lies, and what it covers.
 const SEAL: std::ops::Range<usize> = 3..11;
 /// The content's checksum.
@@ -35,7 +36,7 @@ const HEAD_BYTES_MAX: usize = SUM.end + 20;
 /// How much time a block is worth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Level {
-    /// When somebody may be waiting: zstd's level 1, or 3 for what our words do not fit.
+    /// When somebody may be waiting: words and zstd's quickest level, or level 3 for what our words do not fit.
     #[default]
     Quick,
     /// When nobody is: zstd's level 19, many times slower to write and as fast to read.
@@ -68,11 +69,18 @@ pub enum BlockError {
 /// Packs turns into a block, in the order of their numbers. Of two with one number the later in the list stays.
 pub fn pack(turns: &[Archived], level: Level) -> Result<Vec<u8>, BlockError> {
     if turns.windows(2).all(|pair| pair[0].number < pair[1].number) {
-        return seal(&frame::write(turns), level);
+        return pack_ordered(turns, level);
     }
     let by_number: BTreeMap<u64, &Archived> = turns.iter().map(|turn| (turn.number, turn)).collect();
     let ordered: Vec<Archived> = by_number.into_values().cloned().collect();
-    seal(&frame::write(&ordered), level)
+    pack_ordered(&ordered, level)
+}
+
+fn pack_ordered(turns: &[Archived], level: Level) -> Result<Vec<u8>, BlockError> {
+    match turns.iter().map(Archived::bytes).sum() {
+        ..=CONTENT_BYTES_MAX => seal(&frame::write(turns), level),
+        bytes => Err(BlockError::TooLarge(bytes as u64)),
+    }
 }
 
 /// The turns of a block, in the order of their numbers.
@@ -99,11 +107,11 @@ pub fn without(block: &[u8], numbers: &[u64]) -> Result<Option<Vec<u8>>, BlockEr
     if turns.is_empty() { Ok(None) } else { pack(&turns, Level::Quick).map(Some) }
 }
 
-/// The same turns at another level and with the newest dictionary. The result was read again and compared.
+/// The same turns at another level, as blocks are written now. The result was read again and compared.
 pub fn recompress(block: &[u8], level: Level) -> Result<Vec<u8>, BlockError> {
-    let content = open(block)?;
-    let smaller = seal(&content, level)?;
-    if open(&smaller)? != content {
+    let turns = unpack(block)?;
+    let smaller = pack(&turns, level)?;
+    if unpack(&smaller)? != turns {
         return Err(BlockError::Damaged("it did not survive being compressed again"));
     }
     Ok(smaller)
@@ -137,8 +145,7 @@ fn open(block: &[u8]) -> Result<Vec<u8>, BlockError> {
     let dictionary = find(head.dictionary).ok_or(BlockError::UnknownDictionary(head.dictionary))?;
     let bytes = usize::try_from(head.bytes).ok().filter(|bytes| *bytes <= CONTENT_BYTES_MAX);
     let bytes = bytes.ok_or(BlockError::TooLarge(head.bytes))?;
-    let coded = decompress(head.payload, dictionary, dictionary.coded_bytes_max(bytes))?;
-    let content = dictionary.decode(coded, bytes).filter(|content| xxh3_64(content) == head.sum);
+    let content = decompressed(head.payload, dictionary, bytes)?.filter(|content| xxh3_64(content) == head.sum);
     content.ok_or(BlockError::Damaged("its content does not match its checksum"))
 }
 
@@ -154,7 +161,7 @@ impl<'a> Head<'a> {
     fn read(block: &'a [u8]) -> Result<Self, BlockError> {
         let rest = block.strip_prefix(&MAGIC).ok_or(BlockError::NotABlock)?;
         match rest.first() {
-            Some(&VERSION) => {}
+            Some(1..=VERSION) => {}
             Some(newer) => return Err(BlockError::Newer(*newer)),
             None => return Err(SHORT),
         }
@@ -179,19 +186,31 @@ fn number(block: &[u8], at: std::ops::Range<usize>) -> Result<u64, BlockError> {
 thread_local! {
     // Making a context costs more than a small block does. One for each dictionary, because it keeps that unfolded.
     static COMPRESSORS: RefCell<BTreeMap<u64, CCtx<'static>>> = const { RefCell::new(BTreeMap::new()) };
-    static DECOMPRESSOR: RefCell<DCtx<'static>> = RefCell::new(DCtx::create());
+    static DECOMPRESSOR: RefCell<Decompressor> = RefCell::new(Decompressor { context: DCtx::create(), coded: Vec::new() });
 }
 
-const THOROUGH: &[CParameter] = &[CParameter::CompressionLevel(19)];
+/// What is kept for the next block.
+struct Decompressor {
+    context: DCtx<'static>,
+    /// Room for a frame before it is decoded.
+    coded: Vec<u8>,
+}
 
-fn compressor(dictionary: &Dictionary, parameters: &[CParameter]) -> CCtx<'static> {
+/// More room than this is given back: large blocks are rare, threads are many.
+const KEPT_BYTES_MAX: usize = 256 * 1024;
+
+fn compressor(dictionary: &Dictionary, level: Level) -> CCtx<'static> {
+    let thorough = Settings { parameters: &[CParameter::CompressionLevel(19)], with_text: true };
+    let settings = if level == Level::Quick { dictionary.quick } else { thorough };
     let mut context = CCtx::create();
     // The head says all of it, so that the payload need not.
     let silent = [CParameter::DictIdFlag(false), CParameter::ChecksumFlag(false), CParameter::ContentSizeFlag(false)];
-    for parameter in silent.iter().chain(parameters) {
+    for parameter in silent.iter().chain(settings.parameters) {
         context.set_parameter(*parameter).expect("parameters of a new context can be set");
     }
-    context.load_dictionary(dictionary.text).expect("a new context takes a dictionary");
+    if settings.with_text {
+        context.load_dictionary(dictionary.text).expect("a new context takes a dictionary");
+    }
     context
 }
 
@@ -201,24 +220,26 @@ fn compress(coded: &[u8], dictionary: &Dictionary, level: Level, block: &mut Vec
     block.resize(start + compress_bound(coded.len()), 0);
     let mut write = |context: &mut CCtx<'static>| context.compress2(&mut block[start..], coded);
     let written = match level {
-        Level::Quick => COMPRESSORS.with_borrow_mut(|kept| {
-            write(kept.entry(dictionary.id).or_insert_with(|| compressor(dictionary, dictionary.quick)))
-        }),
+        Level::Quick => COMPRESSORS
+            .with_borrow_mut(|kept| write(kept.entry(dictionary.id).or_insert_with(|| compressor(dictionary, level)))),
         // Its tables are large and seldom needed, so they are not kept.
-        Level::Thorough => write(&mut compressor(dictionary, THOROUGH)),
+        Level::Thorough => write(&mut compressor(dictionary, level)),
     };
     block.truncate(start + written.map_err(failed)?);
     Ok(())
 }
 
-/// What was compressed, if it is no longer than it may be.
-fn decompress(payload: &[u8], dictionary: &'static Dictionary, most: usize) -> Result<Vec<u8>, BlockError> {
-    let mut coded = Vec::with_capacity(most);
-    DECOMPRESSOR.with_borrow_mut(|context| {
+/// The frame of so many bytes that was compressed; nothing if it is another one.
+fn decompressed(payload: &[u8], dictionary: &'static Dictionary, bytes: usize) -> Result<Option<Vec<u8>>, BlockError> {
+    DECOMPRESSOR.with_borrow_mut(|Decompressor { context, coded }| {
+        coded.clear();
+        coded.reserve(dictionary.coded_bytes_max(bytes));
         context.ref_ddict(dictionary.decoder().as_ddict()).map_err(failed)?;
-        context.decompress(&mut coded, payload).map_err(|_| BlockError::Damaged("it cannot be decompressed"))
-    })?;
-    Ok(coded)
+        context.decompress(coded, payload).map_err(|_| BlockError::Damaged("it cannot be decompressed"))?;
+        let content = dictionary.decode(coded, bytes);
+        coded.shrink_to(KEPT_BYTES_MAX);
+        Ok(content)
+    })
 }
 
 fn failed(code: usize) -> BlockError {

@@ -6,19 +6,24 @@
 //!
 //! Numbers are varints. A column has one kind of value of every turn, because like beside like compresses best: by how much
 //! the numbers grow, which texts there are, how long they are. The texts follow, `extra` of all turns first (they resemble
-//! each other), then questions and answers as they were said.
+//! each other), then questions and answers as they were said. An `extra` that a turn shortly before had already is not said
+//! again: two people who take turns have one each. The first version did say it again.
 
-use super::Archived;
+use super::{Archived, CONTENT_BYTES_MAX};
 
 /// How frames are written now.
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 
 const HAS_ANSWER: u64 = 1;
 const HAS_EXTRA: u64 = 2;
+/// How many turns before the same `extra` was, in the bits above; none if it is said here.
+const SAME_EXTRA: u32 = 2;
+/// So far back it is looked for.
+const SAME_TURNS_MAX: usize = 8;
 
 /// The bytes of some turns. They are in the order of their numbers, none twice.
 pub(super) fn write(turns: &[Archived]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(turns.iter().map(text_bytes).sum::<usize>() + 8 * turns.len() + 16);
+    let mut bytes = Vec::with_capacity(turns.iter().map(Archived::bytes).sum::<usize>() + 8 * turns.len() + 16);
     put(&mut bytes, VERSION);
     put(&mut bytes, turns.len() as u64);
     let mut before = 0;
@@ -26,11 +31,12 @@ pub(super) fn write(turns: &[Archived]) -> Vec<u8> {
         put(&mut bytes, turn.number - before);
         before = turn.number;
     }
-    turns.iter().for_each(|turn| put(&mut bytes, parts(turn)));
-    for text in extras(turns).chain(said(turns)) {
+    let parts: Vec<u64> = (0..turns.len()).map(|at| parts(turns, at)).collect();
+    parts.iter().for_each(|parts| put(&mut bytes, *parts));
+    for text in extras(turns, &parts).chain(said(turns)) {
         put(&mut bytes, text.len() as u64);
     }
-    for text in extras(turns).chain(said(turns)) {
+    for text in extras(turns, &parts).chain(said(turns)) {
         bytes.extend_from_slice(text.as_bytes());
     }
     bytes
@@ -49,19 +55,19 @@ pub(super) fn read_one(bytes: &[u8], number: u64) -> Option<Option<Archived>> {
     Some(found.map(|at| frame.entries[at].owned()))
 }
 
-fn text_bytes(turn: &Archived) -> usize {
-    let optional = [&turn.answer, &turn.extra].into_iter().flatten().map(String::len).sum::<usize>();
-    turn.question.len() + optional
+/// Which texts a turn has.
+fn parts(turns: &[Archived], at: usize) -> u64 {
+    let answer = if turns[at].answer.is_some() { HAS_ANSWER } else { 0 };
+    let Some(extra) = &turns[at].extra else { return answer };
+    let same = |back: &usize| turns[at - back].extra.as_ref() == Some(extra);
+    let back = (1..=at.min(SAME_TURNS_MAX)).find(same).unwrap_or(0);
+    answer | HAS_EXTRA | (back as u64) << SAME_EXTRA
 }
 
-fn parts(turn: &Archived) -> u64 {
-    let answer = if turn.answer.is_some() { HAS_ANSWER } else { 0 };
-    let extra = if turn.extra.is_some() { HAS_EXTRA } else { 0 };
-    answer | extra
-}
-
-fn extras(turns: &[Archived]) -> impl Iterator<Item = &str> {
-    turns.iter().filter_map(|turn| turn.extra.as_deref())
+/// Those that are said here.
+fn extras<'a>(turns: &'a [Archived], parts: &'a [u64]) -> impl Iterator<Item = &'a str> {
+    let said_here = |(turn, parts): (&'a Archived, &u64)| turn.extra.as_deref().filter(|_| parts >> SAME_EXTRA == 0);
+    turns.iter().zip(parts).filter_map(said_here)
 }
 
 fn said(turns: &[Archived]) -> impl Iterator<Item = &str> {
@@ -92,6 +98,11 @@ struct Entry<'a> {
 }
 
 impl Entry<'_> {
+    /// How many turns before the same `extra` was.
+    fn back(&self) -> usize {
+        usize::try_from(self.parts >> SAME_EXTRA).unwrap_or(usize::MAX)
+    }
+
     fn owned(&self) -> Archived {
         let text = |part: u64, text: &str| (self.parts & part != 0).then(|| text.to_owned());
         Archived {
@@ -106,18 +117,23 @@ impl Entry<'_> {
 impl<'a> Frame<'a> {
     fn read(bytes: &'a [u8]) -> Option<Self> {
         let mut reader = Reader { rest: bytes };
-        if reader.varint()? != VERSION {
-            return None;
-        }
+        let version = reader.varint().filter(|version| (1..=VERSION).contains(version))?;
         let mut entries = reader.numbers()?;
         for entry in &mut entries {
-            entry.parts = reader.varint().filter(|parts| *parts <= HAS_ANSWER | HAS_EXTRA)?;
+            entry.parts = reader.varint()?;
+            if entry.back() > 0 && (version == 1 || entry.parts & HAS_EXTRA == 0) {
+                return None;
+            }
         }
         let lengths: Vec<usize> =
             (0..entries.iter().map(texts).sum()).map(|_| reader.length()).collect::<Option<_>>()?;
         let mut texts = Texts { lengths: lengths.into_iter(), rest: std::str::from_utf8(reader.rest).ok()? };
-        for entry in entries.iter_mut().filter(|entry| entry.parts & HAS_EXTRA != 0) {
-            entry.extra = texts.next()?;
+        for at in 0..entries.len() {
+            entries[at].extra = match entries[at].back() {
+                0 if entries[at].parts & HAS_EXTRA == 0 => "",
+                0 => texts.next()?,
+                back => entries[..at].iter().nth_back(back - 1).filter(|same| same.parts & HAS_EXTRA != 0)?.extra,
+            };
         }
         for entry in &mut entries {
             entry.question = texts.next()?;
@@ -125,13 +141,16 @@ impl<'a> Frame<'a> {
                 entry.answer = texts.next()?;
             }
         }
-        texts.rest.is_empty().then_some(Self { entries })
+        // What is said once and meant many times must not grow without end.
+        let bytes = entries.iter().fold(0_usize, |sum, entry| sum.saturating_add(entry.extra.len()));
+        (texts.rest.is_empty() && bytes <= CONTENT_BYTES_MAX).then_some(Self { entries })
     }
 }
 
-/// How many texts an entry has.
+/// How many texts of an entry are said here.
 fn texts(entry: &Entry<'_>) -> usize {
-    1 + entry.parts.count_ones() as usize
+    let extra = entry.parts & HAS_EXTRA != 0 && entry.back() == 0;
+    1 + usize::from(entry.parts & HAS_ANSWER != 0) + usize::from(extra)
 }
 
 /// What is left to read.
@@ -208,7 +227,7 @@ mod tests {
             extra: None,
         };
         let bytes = write(&[turn(300, Some("Ho")), turn(301, None)]);
-        assert_eq!(bytes, b"\x01\x02\xac\x02\x01\x01\x00\x02\x02\x02HiHoHi");
+        assert_eq!(bytes, b"\x02\x02\xac\x02\x01\x01\x00\x02\x02\x02HiHoHi");
         assert_eq!(read(&bytes), Some(vec![turn(300, Some("Ho")), turn(301, None)]));
         assert_eq!(read_one(&bytes, 301), Some(Some(turn(301, None))));
         assert_eq!(read_one(&bytes, 302), Some(None));
@@ -216,13 +235,27 @@ mod tests {
     }
 
     #[test]
+    fn what_two_have_in_turns_is_said_once() {
+        let named = |number, name: &str| Archived { number, extra: Some(name.to_owned()), ..Archived::default() };
+        let turns = [named(1, "Ann"), named(2, "Bo"), named(3, "Ann"), Archived { number: 4, ..Archived::default() }];
+        let bytes = write(&turns);
+        assert_eq!(bytes, b"\x02\x04\x01\x01\x01\x01\x02\x02\x0a\x00\x03\x02\x00\x00\x00\x00AnnBo");
+        assert_eq!(read(&bytes).as_deref(), Some(&turns[..]));
+        let first_version = b"\x01\x02\x01\x01\x02\x02\x03\x03\x00\x00AnnAnn";
+        assert_eq!(read(first_version), Some(vec![named(1, "Ann"), named(2, "Ann")]));
+    }
+
+    #[test]
     fn what_is_no_frame_is_told() {
         for bytes in [
             &b""[..],
-            b"\x02\x00",                                                     // of another version
+            b"\x03\x00",                                                     // of another version
             b"\x01\x01\x05\x00\x03Hi",                                       // shorter than it says
             b"\x01\x01\x05\x00\x01Hi",                                       // longer than it says
             b"\x01\x01\x05\x04\x02Hi",                                       // with a part that nobody knows
+            b"\x02\x01\x05\x06\x00",                                         // with what the turn before the first has
+            b"\x02\x02\x05\x01\x00\x06\x00\x00",                             // with what a turn has that has none
+            b"\x02\x02\x05\x01\x02\x04\x00\x00\x00",                         // with what another has and without
             b"\x01\x02\x05\x00\x00\x00\x00\x00",                             // with a number twice
             b"\x01\x01\x05\x00\x02\xc3\x28",                                 // no text
             b"\x01\xff\xff\xff\xff\xff\xff\xff\xff\x7f",                     // as many turns as there are numbers
@@ -243,6 +276,7 @@ mod tests {
         fn any_bytes_can_be_read(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             read(&bytes);
             read(&[&[1, 3][..], &bytes].concat());
+            read(&[&[2, 3][..], &bytes].concat());
         }
     }
 }

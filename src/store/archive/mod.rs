@@ -4,16 +4,18 @@
 //! dictionary that ships with us, so that even ten short messages shrink well. Later turns are added with [`extended`],
 //! forgotten ones are taken out by [`without`], and [`recompress`] makes a block smaller when nobody waits.
 //!
-//! Reading order: [`Archived`] here, `frame` (turns to bytes and back), `words` and `dictionary` (what blocks are compressed
-//! with), `block` (frame, compression and checksums together), `moved` (what a store does with them).
+//! Reading order: [`Archived`] here, `frame` (turns to bytes and back), `stretch`, `beginning`, `words` and `dictionary` (what
+//! blocks are compressed with), `block` (frame, compression and checksums together), `moved` (what a store does with them).
 //!
 //! **Invariant:** damage is an error and never text. A block is opened only if its checksum is right, and what is in it is
 //! handed out only if the checksum of the content is right too.
 
+mod beginning;
 mod block;
 mod dictionary;
 mod frame;
 mod moved;
+mod stretch;
 mod words;
 
 pub use block::{BlockError, CONTENT_BYTES_MAX, Level, extended, pack, recompress, unpack, unpack_one, without};

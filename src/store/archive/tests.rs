@@ -39,14 +39,31 @@ const WITH_FIRST_DICTIONARY: &str = concat!(
     "b2bbf1a91a8c9a20152895d51f",
 );
 
-#[test]
-fn blocks_with_the_first_dictionary_stay_readable() {
-    let digits = WITH_FIRST_DICTIONARY.as_bytes().as_chunks::<2>().0;
+/// Two turns of the same person, in words, as blocks of the first version said it.
+const IN_FIRST_VERSION: &str = concat!(
+    "724101ba0c42b490265f51d6e8afa4538c645902c70128b52ffd00006d02007384101bc89fb939d1dde8286fe6619f57e286",
+    "effc2c8e870fe05bc01bd9cf0c2d2bf8cda22b75979d1715b1f3b3385b663f9d002faf2032563871387102020425080f9402",
+    "02fccbf94a09f269",
+);
+
+fn of_digits(digits: &str) -> Vec<u8> {
     let byte = |digits: &[u8; 2]| std::str::from_utf8(digits).map(|text| u8::from_str_radix(text, 16));
-    let block: Vec<u8> = digits.iter().map(|two| byte(two).expect("ASCII").expect("digits")).collect();
-    assert_eq!(unpack(&block), Ok(talk()));
-    let rewritten = recompress(&block, Level::Quick).expect("readable");
-    assert_eq!(rewritten, packed(&talk()), "with the newest dictionary");
+    digits.as_bytes().as_chunks::<2>().0.iter().map(|two| byte(two).expect("ASCII").expect("digits")).collect()
+}
+
+#[test]
+fn blocks_of_earlier_days_stay_readable() {
+    let name = Some(r#"{"question":{"name":"Ann"}}"#);
+    let live = turn(3, "Where do I live?", Some("In Lisbon, you said. That is what I remember."), name);
+    let since = turn(4, "And since when do I live there?", Some("Since the first of May, as far as I know."), name);
+    for (digits, turns) in [(WITH_FIRST_DICTIONARY, talk()), (IN_FIRST_VERSION, vec![live, since])] {
+        let block = of_digits(digits);
+        assert_eq!(unpack(&block).as_ref(), Ok(&turns));
+        let rewritten = recompress(&block, Level::Quick).expect("readable");
+        assert_eq!(rewritten, packed(&turns), "as blocks are written now");
+        assert_eq!(block[2], 1, "of the first version");
+        assert_eq!(rewritten[2], 2);
+    }
 }
 
 #[test]
@@ -74,8 +91,8 @@ fn what_cannot_be_read_says_why() {
     let block = packed(&talk());
     assert_eq!(unpack(b""), Err(BlockError::NotABlock));
     assert_eq!(unpack(b"{\"json\": true}"), Err(BlockError::NotABlock));
-    let newer = [&b"rA\x02"[..], &block[3..]].concat();
-    assert_eq!(unpack(&newer), Err(BlockError::Newer(2)));
+    let newer = [&b"rA\x03"[..], &block[3..]].concat();
+    assert_eq!(unpack(&newer), Err(BlockError::Newer(3)));
     let foreign = resealed(&block, |head| head.dictionary = 7);
     assert_eq!(unpack(&foreign), Err(BlockError::UnknownDictionary(7)));
     assert!(BlockError::UnknownDictionary(7).to_string().contains("dictionary 7"));
@@ -180,6 +197,7 @@ proptest! {
     fn any_bytes_can_be_read(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
         prop_assert!(unpack(&bytes).is_err());
         prop_assert!(unpack(&[b"rA\x01", &bytes[..]].concat()).is_err());
+        prop_assert!(unpack(&[b"rA\x02", &bytes[..]].concat()).is_err());
     }
 
     #[test]

@@ -135,6 +135,7 @@ fn fill_block<'a>(db: &Connection, session_key: i64, rows: &'a [TurnRow]) -> Res
     for row in now {
         send(db, LEAVE, params![row.key, block, ELSEWHERE])?;
     }
+    sql::close_ranks(db, now.iter().map(|row| row.key))?;
     Ok(later)
 }
 

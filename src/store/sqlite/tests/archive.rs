@@ -40,6 +40,33 @@ async fn text_lies_in_its_row_or_in_a_block_and_never_in_both() {
     assert_eq!(file.raw().query_row(left, [], |row| row.get::<_, i64>(0)).expect("counted"), 0);
 }
 
+/// Pages that are in use; those that became free are filled before the file grows.
+fn pages_used(file: &DataFile) -> i64 {
+    let sql = "SELECT page_count - freelist_count FROM pragma_page_count, pragma_freelist_count";
+    file.raw().query_row(sql, [], |row| row.get(0)).expect("counted")
+}
+
+#[tokio::test]
+async fn the_room_that_text_took_can_be_used_again() {
+    let (file, session) = (DataFile::new(), RandomIds.session());
+    let store = file.open();
+    let empty = pages_used(&file);
+    let long = "what one says to another when the evening is long and nobody has to leave early ".repeat(12);
+    let drafts = (0..300).map(|n| full_draft(&format!("question {n}"), &long)).collect();
+    add(&store, session, drafts).await;
+    let mark = "INSERT OR REPLACE INTO recall_row_todo (turn) SELECT key FROM turn";
+    let refer = |sql: &str| file.raw().query_row(sql, [], |row| row.get::<_, i64>(0)).expect("counted");
+    file.raw().execute(mark, []).expect("something refers to each turn");
+    let before = pages_used(&file);
+    while store.archive().move_out(&ann(), session, 290, 100).await.expect("moved").more {}
+    let after = pages_used(&file);
+    assert!(2 * (after - empty) < before - empty, "{empty} pages empty, {before} before, {after} after");
+    assert_eq!(refer("SELECT count(*) FROM recall_row_todo"), 300, "what refers to a turn is not lost");
+    assert_eq!(refer("SELECT count(*) FROM turn WHERE key < 1"), 0);
+    assert_eq!(refer("SELECT count(*) FROM pragma_foreign_key_check"), 0);
+    assert_eq!(refer("SELECT count(*) FROM pragma_integrity_check WHERE integrity_check <> 'ok'"), 0);
+}
+
 /// D2: the last four of a topic stay in full.
 #[tokio::test]
 async fn the_end_of_a_topic_stays_in_its_rows() {
