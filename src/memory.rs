@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use jiff::tz::TimeZone;
 use tokio::sync::Semaphore;
-use tracing::{error, warn};
+use tracing::{debug, error, warn};
 
 use crate::clock::Clock;
 use crate::episode::EpisodeSettings;
@@ -379,6 +379,9 @@ impl Memory {
     pub(crate) fn report(&self, scope: &Scope, session: Option<SessionId>, operation: &str, failure: &StoreError) {
         self.parts.meters.store_failures.one();
         let session = session.map_or_else(|| "-".to_owned(), |id| id.to_string());
+        if failure.is_away() {
+            return debug!(session.id = %session, operation, "`{operation}` goes without the database: {failure}");
+        }
         error!(tenant.id = %scope.tenant(), user.id = %scope.user(), session.id = %session, operation, error = %failure,
                "`{operation}` failed in session `{session}` of user `{}`: {failure}", scope.user());
     }

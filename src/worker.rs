@@ -11,13 +11,13 @@ use jiff::SignedDuration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval};
-use tracing::warn;
+use tracing::{debug, warn};
 
 use self::pace::Pace;
 use crate::lifecycle::ClockWatch;
 use crate::memory::Memory;
 use crate::store::live::LiveError;
-use crate::store::{Claim, Store, Waiting};
+use crate::store::{Claim, Store, StoreError, Waiting};
 
 /// How often the disk is tried again while turns wait for it.
 const FLUSH_EVERY: Duration = Duration::from_millis(500);
@@ -87,6 +87,14 @@ impl Worker {
     }
 }
 
+/// Says that something has to wait; that the database is away is known already.
+fn not_yet(what: &str, error: &StoreError) {
+    match error.is_away() {
+        true => debug!("{what}: {error}"),
+        false => warn!(error = %error, "{what}: {error}"),
+    }
+}
+
 /// Runs until told to stop. The tasks it runs can be dropped at any await: a store call that has begun
 /// finishes in the store's own thread.
 async fn until(mut stopped: watch::Receiver<bool>, work: impl Future<Output = ()>) {
@@ -115,7 +123,7 @@ async fn give_up_on_tools(memory: Memory) {
 /// Makes rows for recall while there are turns that lack them, and looks again after a while.
 async fn derive_rows(memory: Memory) {
     if let Err(error) = memory.check_rows().await {
-        warn!(error = %error, "Whether recall's rows are of today's form cannot be told: {error}");
+        not_yet("Whether recall's rows are of today's form cannot be told", &error);
     }
     let mut pace = Pace::new(&memory);
     loop {
@@ -123,7 +131,7 @@ async fn derive_rows(memory: Memory) {
             Ok(derived) if !derived.is_nothing() => pace.rest().await,
             Ok(_) => tokio::time::sleep(ROWS_EVERY).await,
             Err(error) => {
-                warn!(error = %error, "Rows for recall cannot be written yet: {error}");
+                not_yet("Rows for recall cannot be written yet", &error);
                 tokio::time::sleep(ROWS_RETRY).await;
             }
         }
@@ -136,7 +144,7 @@ async fn embed_episodes(memory: Memory) {
         match memory.embed_episodes().await {
             Ok(embedded) if !embedded.waiting => return,
             Ok(_) => {}
-            Err(error) => warn!(error = %error, "Vectors of summaries cannot be written yet: {error}"),
+            Err(error) => not_yet("Vectors of summaries cannot be written yet", &error),
         }
         tokio::time::sleep(ROWS_RETRY).await;
     }
@@ -146,7 +154,7 @@ async fn embed_episodes(memory: Memory) {
 async fn embed_knowledge(memory: Memory) {
     loop {
         if let Err(error) = memory.embed_knowledge().await {
-            warn!(error = %error, "Vectors of passages cannot be written yet: {error}");
+            not_yet("Vectors of passages cannot be written yet", &error);
         }
         tokio::time::sleep(PASSAGES_EVERY).await;
     }
@@ -157,7 +165,7 @@ async fn pack_blocks(memory: Memory) {
     loop {
         tokio::time::sleep(BLOCKS_EVERY).await;
         if let Err(error) = memory.pack_blocks().await {
-            warn!(error = %error, "Old text cannot be packed tightly yet: {error}");
+            not_yet("Old text cannot be packed tightly yet", &error);
         }
     }
 }
@@ -165,7 +173,7 @@ async fn pack_blocks(memory: Memory) {
 /// Puts topics in order while there is something to do, and looks again after a while.
 async fn tend_topics(memory: Memory) {
     if let Err(error) = memory.check_topics().await {
-        warn!(error = %error, "Whether topics are of today's form cannot be told: {error}");
+        not_yet("Whether topics are of today's form cannot be told", &error);
     }
     let mut pace = Pace::new(&memory);
     loop {
@@ -173,7 +181,7 @@ async fn tend_topics(memory: Memory) {
             Ok(tended) if !tended.is_nothing() => pace.rest().await,
             Ok(_) => tokio::time::sleep(TOPICS_EVERY).await,
             Err(error) => {
-                warn!(error = %error, "Topics cannot be put in order yet: {error}");
+                not_yet("Topics cannot be put in order yet", &error);
                 tokio::time::sleep(ROWS_RETRY).await;
             }
         }
@@ -188,7 +196,7 @@ async fn sweep_visits(memory: Memory) {
             Ok(0) => break,
             Ok(_) => {}
             Err(error) => {
-                warn!(error = %error, "What older versions kept of visitors cannot be removed yet: {error}");
+                not_yet("What older versions kept of visitors cannot be removed yet", &error);
                 tokio::time::sleep(ROWS_RETRY).await;
             }
         }
@@ -211,7 +219,7 @@ async fn end_visits(memory: &Memory) {
 /// Learns from what users said, and looks again after a while.
 async fn learn_facts(memory: Memory) {
     if let Err(error) = memory.check_facts().await {
-        warn!(error = %error, "Whether facts are of today's form cannot be told: {error}");
+        not_yet("Whether facts are of today's form cannot be told", &error);
     }
     let mut pace = Pace::new(&memory);
     loop {
@@ -219,7 +227,7 @@ async fn learn_facts(memory: Memory) {
             Ok(0) => tokio::time::sleep(FACTS_EVERY).await,
             Ok(_) => pace.rest().await,
             Err(error) => {
-                warn!(error = %error, "Facts cannot be learned yet: {error}");
+                not_yet("Facts cannot be learned yet", &error);
                 tokio::time::sleep(ROWS_RETRY).await;
             }
         }
@@ -239,7 +247,7 @@ async fn run_jobs(memory: Memory, stopped: watch::Receiver<bool>) {
             }
             Ok(None) => JOBS_EVERY,
             Err(error) => {
-                warn!(error = %error, "Jobs cannot be claimed yet: {error}");
+                not_yet("Jobs cannot be claimed yet", &error);
                 JOBS_RETRY
             }
         };

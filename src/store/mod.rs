@@ -467,6 +467,11 @@ impl StoreError {
         matches!(self, Self::Full(_) | Self::Disk(_) | Self::Away(_))
     }
 
+    /// Whether the database is away. That is said once for each outage, by whoever watches over it, and not by everybody who asks.
+    pub fn is_away(&self) -> bool {
+        matches!(self, Self::Away(_))
+    }
+
     /// Whether it ends the transaction that it happens in.
     fn ends_transaction(&self) -> bool {
         self.may_pass() || matches!(self, Self::DamagedFile(_))

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::time::timeout;
-use tracing::warn;
+use tracing::{debug, warn};
 
 use super::Health;
 use crate::clarify::Chosen;
@@ -71,15 +71,19 @@ impl Memory {
         let ended = ended.await;
         let took = started.elapsed();
         self.count_recall(took);
-        let failure = match ended {
+        let (failure, is_away) = match ended {
             Ok(Ok(recalled)) => return Reminded { recalled, health: Health::Ok, took, topic, clarification: None },
-            Ok(Err(error)) => error.to_string(),
-            Err(_) => format!("it took longer than {} ms (`recall_timeout`)", patience.as_millis()),
+            Ok(Err(error)) => (error.to_string(), matches!(error, RecallError::Store(cause) if cause.is_away())),
+            Err(_) => (format!("it took longer than {} ms (`recall_timeout`)", patience.as_millis()), false),
         };
         self.meters().recall_failures.one();
         let session = session.map_or_else(|| "-".to_owned(), |id| id.to_string());
-        warn!(tenant.id = %scope.tenant(), user.id = %scope.user(), session.id = %session, operation = "recall",
-              error = %failure, "A question in session `{session}` goes without reminders: {failure}");
+        match is_away {
+            true => debug!(session.id = %session, operation = "recall", "A question goes without reminders: {failure}"),
+            false => warn!(tenant.id = %scope.tenant(), user.id = %scope.user(), session.id = %session,
+                           operation = "recall", error = %failure,
+                           "A question in session `{session}` goes without reminders: {failure}"),
+        }
         Reminded { recalled: Recalled::default(), health: Health::Degraded, took, topic, clarification: None }
     }
 

@@ -8,6 +8,7 @@ use tokio::task::{Id, JoinSet};
 use tokio::time::{Instant, timeout, timeout_at};
 use tracing::warn;
 
+use super::not_yet;
 use crate::memory::Memory;
 use crate::scope::Tenant;
 use crate::store::ParcelClaim;
@@ -58,7 +59,7 @@ impl Post {
             match self.memory.claim_parcel(busy).await {
                 Ok(Some(claim)) => self.begin(claim),
                 Ok(None) => return,
-                Err(error) => return warn!(error = %error, "Webhooks cannot be claimed yet: {error}"),
+                Err(error) => return not_yet("Webhooks cannot be claimed yet", &error),
             }
         }
     }

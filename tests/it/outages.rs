@@ -69,11 +69,22 @@ struct Seen {
     answered: BTreeMap<Line, Vec<String>>,
     requests: usize,
     refused: Vec<String>,
-    degraded: usize,
+    /// Answers by what was the matter when they were asked for and when they came, and how many of them were degraded.
+    phases: BTreeMap<(Phase, Phase), (usize, usize)>,
     slowest: Duration,
 }
 
+/// What is the matter with the database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Phase {
+    Calm,
+    Broken,
+    /// It is whole again, and what waited is being written.
+    CatchingUp,
+}
+
 struct Stage {
+    phase: Mutex<Phase>,
     addresses: Mutex<Vec<String>>,
     sessions: Vec<String>,
     /// Grows when the first server is killed, and when it is there again: who was asking then has no answer.
@@ -106,7 +117,7 @@ fn client(stage: &Stage, number: usize) {
 fn ask(stage: &Stage, line: Line, question: &str) {
     let (number, instance, session) = line;
     let (kills, address) = (stage.kills.load(Ordering::SeqCst), lock(&stage.addresses)[instance].clone());
-    let (user, started) = (user(session), Instant::now());
+    let (user, started, before) = (user(session), Instant::now(), *lock(&stage.phase));
     let headers = [("x-session-id", stage.sessions[session].as_str()), ("x-user-id", user.as_str())];
     let answer = if number.is_multiple_of(2) {
         crate::process::send_to(&address, "POST", "/chat", &headers, &json!({ "query": question }).to_string())
@@ -123,7 +134,9 @@ fn ask(stage: &Stage, line: Line, question: &str) {
     seen.slowest = seen.slowest.max(started.elapsed());
     match answer {
         Some((200, head, _)) => {
-            seen.degraded += usize::from(head.to_ascii_lowercase().contains("x-recalld-status: degraded"));
+            let phase = seen.phases.entry((before, *lock(&stage.phase))).or_default();
+            phase.0 += 1;
+            phase.1 += usize::from(head.to_ascii_lowercase().contains("x-recalld-status: degraded"));
             seen.answered.entry(line).or_default().push(question.to_owned());
         }
         other => {
@@ -262,6 +275,7 @@ fn outages_lose_nothing_and_double_nothing() {
     println!("{outages} outages, {instances} instances, seed {seed}");
     let mut instances: Vec<Instance> = (0..instances).map(|_| Instance::start(&url, &log)).collect();
     let stage = Arc::new(Stage {
+        phase: Mutex::new(Phase::Calm),
         addresses: Mutex::new(instances.iter().map(|instance| instance.server().address.clone()).collect()),
         sessions: (0..SESSIONS).map(|_| RandomIds.session().to_string()).collect(),
         kills: AtomicU64::new(0),
@@ -280,6 +294,7 @@ fn outages_lose_nothing_and_double_nothing() {
     for n in 0..outages {
         let kind = KINDS[n % KINDS.len()];
         sleep(Duration::from_millis(100 + dice.below(500)));
+        *lock(&stage.phase) = Phase::Broken;
         begin(kind, &mut database, &proxy, &mut dice);
         sleep(Duration::from_millis(300 + dice.below(1_500)));
         // A broken line is none that a start can be expected to get through.
@@ -292,9 +307,11 @@ fn outages_lose_nothing_and_double_nothing() {
             sleep(Duration::from_millis(300 + dice.below(1_000)));
         }
         end(kind, &mut database, &proxy);
+        *lock(&stage.phase) = Phase::CatchingUp;
         let took = instances.iter().map(|instance| reconciled(instance.server(), &log)).max().unwrap_or_default();
         let most = slowest.entry(kind).or_default();
         *most = (*most).max(took);
+        *lock(&stage.phase) = Phase::Calm;
     }
     stage.over.store(true, Ordering::SeqCst);
     clients.into_iter().for_each(|client| client.join().expect("a client that ends well"));
@@ -310,11 +327,14 @@ fn outages_lose_nothing_and_double_nothing() {
         stored += check(instances[0].server(), &user(number), session, &answered);
     }
     let answered: usize = seen.answered.values().map(Vec::len).sum();
+    let degraded: usize = seen.phases.values().map(|(_, degraded)| degraded).sum();
     println!(
-        "{answered} of {} requests answered, {} of them degraded, {stored} turns stored, none lost, none twice, no gaps; \
+        "{answered} of {} requests answered, {degraded} of them degraded, {stored} turns stored, none lost, none twice, no gaps; \
          slowest answer {:?}; {kills} kills",
-        seen.requests, seen.degraded, seen.slowest
+        seen.requests, seen.slowest
     );
+    println!("answers by phase (asked in, answered in): (all, degraded): {:?}", seen.phases);
+    println!("warnings and errors in the log: {:#?}", complaints(&lock(&log)));
     println!("slowest to be reconciled: {slowest:?}");
     assert!(
         seen.refused.len() * 1_000 <= seen.requests,
@@ -323,8 +343,20 @@ fn outages_lose_nothing_and_double_nothing() {
         seen.requests,
         &seen.refused[..seen.refused.len().min(10)]
     );
-    assert!(seen.degraded > 0, "no outage was noticed");
+    assert!(degraded > 0, "no outage was noticed");
     instances.iter().for_each(|instance| nothing_is_left_in(instance.folder.path()));
+}
+
+/// What the log complains of, without what differs from line to line, and how often.
+fn complaints(log: &[String]) -> BTreeMap<String, usize> {
+    let mut complaints = BTreeMap::new();
+    for line in log.iter().filter(|line| line.contains("WARN") || line.contains("ERROR")) {
+        let said = line.split_once("WARN").or_else(|| line.split_once("ERROR")).map_or("", |(_, said)| said);
+        let said: String =
+            said.chars().filter(|c| !c.is_ascii_hexdigit() || c.is_ascii_alphabetic()).take(60).collect();
+        *complaints.entry(said).or_default() += 1;
+    }
+    complaints
 }
 
 /// Nobody's words are left beside the database.

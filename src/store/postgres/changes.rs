@@ -49,7 +49,7 @@ pub(super) enum Told<T> {
 
 /// Notes a turn of a session that is written without a trigger.
 pub(super) fn note(db: &Connection, session_key: i64, turn: TurnId) -> Result<(), StoreError> {
-    let sql = "SELECT 1 FROM note_turn(current_setting('recalld.tenant'), ?1, ?2)";
+    let sql = "SELECT note(tenant, user, ?2, NULL) FROM session WHERE key = ?1";
     let values = params![session_key, turn.as_uuid().as_bytes()];
     send(db, sql, values)
 }

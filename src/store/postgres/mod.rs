@@ -3,7 +3,7 @@
 //! The statements are those of `sqlite`, compiled once more for the connection of this folder: one way of deciding, one set of
 //! answers. What is PostgreSQL's own is here. Reading order: `schema_1.sql` and `schema` (tables, and who may see which rows),
 //! `connect`, `sql` and `value` (a connection as the statements speak to it), `pipeline` (what is sent without waiting), `dialect` (what is called otherwise), `pool` (a
-//! transaction for somebody), `changes` and `writer` (what others are told afterwards), `watch` (whether it is there), `shelf` (what
+//! transaction) and `for_whom` (for somebody, or for each), `let_go` (what time removes), `changes` and `writer` (what others are told afterwards), `watch` (whether it is there), `shelf` (what
 //! large tenants know, searched here).
 
 mod alive;
@@ -15,6 +15,8 @@ mod changes;
 mod connect;
 mod dialect;
 mod failure;
+mod for_whom;
+mod let_go;
 mod move_in;
 mod pipeline;
 mod pool;
@@ -51,6 +53,8 @@ mod job;
 mod knowledge;
 #[path = "../sqlite/ledger.rs"]
 mod ledger;
+#[path = "../sqlite/look.rs"]
+mod look;
 #[path = "../sqlite/made.rs"]
 mod made;
 #[path = "../sqlite/outbox.rs"]
@@ -88,7 +92,7 @@ pub use move_in::MovedIn;
 
 use std::hash::Hash;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -97,12 +101,11 @@ use self::changes::{Told, Touched, Watched};
 use self::connect::{Who, connect, meaning};
 use self::job::Due;
 use self::pool::Pool;
-use self::sql::Connection;
 use self::writer::Notes;
 use super::backup::Backup;
 use super::erasure::{Entry, Erasure, Marks, Meanwhile, Waited};
 use super::whose::Whose;
-use super::{ChangeMark, Circuit, Expired, Findings, StoreError, StoreFuture};
+use super::{ChangeMark, Circuit, Findings, StoreError, StoreFuture};
 use crate::clock::Clock;
 use crate::episode::EpisodeSettings;
 use crate::id::{Ids, RandomIds};
@@ -114,12 +117,6 @@ use Postgres as Backend;
 
 /// How long a statement of a look through everything may take.
 const VERIFY_PATIENCE: Duration = Duration::from_secs(3_600);
-
-/// Most turns of a tenant that go in one transaction: nobody of the tenant can write meanwhile.
-const EXPIRED_AT_ONCE: usize = 100;
-
-/// Lists that say whose the things on them are, and that everybody may see.
-const LISTS: [&str; 4] = ["recall_row_todo", "recall_vector_todo", "topic_todo", "fact_todo"];
 
 /// A store in a PostgreSQL database.
 pub struct Postgres {
@@ -292,176 +289,6 @@ impl Postgres {
         .await
     }
 
-    fn write<T, F>(&self, scope: &Scope, work: F) -> StoreFuture<'_, T>
-    where
-        T: Send + 'static,
-        F: FnOnce(&Connection, &Scope) -> Result<T, StoreError> + Clone + Send + 'static,
-    {
-        let of = scope.clone();
-        #[cfg(test)]
-        let work = {
-            let moves_at_once = self.moves_at_once;
-            move |db: &Connection, scope: &Scope| {
-                let done = work(db, scope)?;
-                if moves_at_once {
-                    archive::move_everything(db)?;
-                }
-                Ok(done)
-            }
-        };
-        self.write_for(Whose::from(scope), move |db| work(db, &of))
-    }
-
-    fn write_for<T, F>(&self, whose: Whose, work: F) -> StoreFuture<'_, T>
-    where
-        T: Send + 'static,
-        F: FnOnce(&Connection) -> Result<T, StoreError> + Clone + Send + 'static,
-    {
-        Box::pin(self.pool.write(whose, work))
-    }
-
-    /// Writes for every tenant, one transaction each.
-    fn write_each<T, F>(&self, work: F) -> StoreFuture<'_, Vec<T>>
-    where
-        T: Send + 'static,
-        F: FnOnce(&Connection) -> Result<T, StoreError> + Clone + Send + 'static,
-    {
-        Box::pin(async move {
-            let mut done = Vec::new();
-            for tenant in self.tenants_of("known_tenant").await? {
-                done.push(self.pool.write(Whose::Tenant(tenant), work.clone()).await?);
-            }
-            Ok(done)
-        })
-    }
-
-    /// Lets turns go tenant by tenant until a limit is used up, a few at a time: a tenant's people wait while some of its turns go.
-    fn write_some<F>(&self, limit: usize, work: F) -> StoreFuture<'_, Vec<Expired>>
-    where
-        F: FnOnce(&Connection, usize) -> Result<Expired, StoreError> + Clone + Send + 'static,
-    {
-        Box::pin(async move {
-            let (mut done, mut left) = (Vec::new(), limit);
-            for tenant in self.tenants_of("known_tenant").await? {
-                let mut of_tenant = Expired::default();
-                loop {
-                    let (work, some) = (work.clone(), left.min(EXPIRED_AT_ONCE));
-                    let one = self.pool.write(Whose::Tenant(tenant.clone()), move |db| work(db, some)).await?;
-                    left = left.saturating_sub(usize::try_from(one.turns).unwrap_or(usize::MAX));
-                    // Whether there is more, the last look says.
-                    of_tenant = Expired { more: one.more, ..of_tenant.and(one) };
-                    if !one.more || left == 0 {
-                        break;
-                    }
-                }
-                done.push(of_tenant);
-                if left == 0 {
-                    break;
-                }
-            }
-            Ok(done)
-        })
-    }
-
-    /// Writes things of several users, one transaction each.
-    fn write_groups<I, T, F>(&self, items: Vec<I>, whose: fn(&I) -> Whose, work: F) -> StoreFuture<'_, Vec<T>>
-    where
-        I: Clone + Send + 'static,
-        T: Send + 'static,
-        F: FnOnce(&Connection, &[I]) -> Result<T, StoreError> + Clone + Send + 'static,
-    {
-        Box::pin(async move {
-            let mut done = Vec::new();
-            for (whose, items) in grouped(items, whose) {
-                let work = work.clone();
-                done.push(self.pool.write(whose, move |db| work(db, &items)).await?);
-            }
-            Ok(done)
-        })
-    }
-
-    fn read<T, F>(&self, scope: &Scope, work: F) -> StoreFuture<'_, T>
-    where
-        T: Send + 'static,
-        F: FnOnce(&Connection, &Scope) -> Result<T, StoreError> + Clone + Send + 'static,
-    {
-        let of = scope.clone();
-        self.read_for(Whose::from(scope), move |db| work(db, &of))
-    }
-
-    fn read_for<T, F>(&self, whose: Whose, work: F) -> StoreFuture<'_, T>
-    where
-        T: Send + 'static,
-        F: FnOnce(&Connection) -> Result<T, StoreError> + Clone + Send + 'static,
-    {
-        Box::pin(self.pool.read(whose, work))
-    }
-
-    /// Reads of every tenant that has something on a list, up to a limit.
-    fn read_each<T, F>(&self, list: &'static str, limit: usize, work: F) -> StoreFuture<'_, Vec<T>>
-    where
-        T: Send + 'static,
-        F: FnOnce(&Connection, usize) -> Result<Vec<T>, StoreError> + Clone + Send + 'static,
-    {
-        Box::pin(async move {
-            let list = if LISTS.contains(&list) { list } else { "known_tenant" };
-            let mut found = Vec::new();
-            for tenant in self.tenants_of(list).await? {
-                let (work, left) = (work.clone(), limit - found.len());
-                found.extend(self.pool.read(Whose::Tenant(tenant), move |db| work(db, left)).await?);
-                if found.len() >= limit {
-                    break;
-                }
-            }
-            Ok(found)
-        })
-    }
-
-    /// The tenants that a list names, each time beginning with another one.
-    async fn tenants_of(&self, list: &'static str) -> Result<Vec<String>, StoreError> {
-        let sql = match list {
-            "known_tenant" => "SELECT name FROM known_tenant ORDER BY name".to_owned(),
-            list => format!("SELECT DISTINCT home FROM (SELECT home FROM {list} LIMIT 10000) AS first ORDER BY home"),
-        };
-        let mut tenants = self
-            .pool
-            .read(Whose::Ours, move |db| {
-                let mut statement = db.prepare_cached(&sql).map_err(|error| meaning(&error))?;
-                let rows = statement.query_map([], |row| row.get(0)).map_err(|error| meaning(&error))?;
-                rows.collect::<sql::Result<Vec<String>>>().map_err(|error| meaning(&error))
-            })
-            .await?;
-        if !tenants.is_empty() {
-            let first = self.turn_of.fetch_add(1, Ordering::Relaxed) % tenants.len();
-            tenants.rotate_left(first);
-        }
-        Ok(tenants)
-    }
-
-    fn read_here<T, F>(&self, scope: &Scope, work: F) -> StoreFuture<'_, T>
-    where
-        T: Send + 'static,
-        F: FnOnce(&Connection, &Scope) -> Result<T, StoreError> + Clone + Send + 'static,
-    {
-        self.read(scope, work)
-    }
-
-    fn read_here_for<T, F>(&self, whose: Whose, work: F) -> StoreFuture<'_, T>
-    where
-        T: Send + 'static,
-        F: FnOnce(&Connection) -> Result<T, StoreError> + Clone + Send + 'static,
-    {
-        self.read_for(whose, work)
-    }
-
-    fn look_up<T, F>(&self, scope: &Scope, _turns: usize, work: F) -> StoreFuture<'_, T>
-    where
-        T: Send + 'static,
-        F: FnOnce(&Connection, &Scope) -> Result<T, StoreError> + Clone + Send + 'static,
-    {
-        self.read(scope, work)
-    }
-
     /// A note that somebody looked, for reads that find a session.
     fn looked(&self, scope: &Scope) -> impl Fn(i64) + Clone + Send + 'static {
         let (pool, clock, scope) = (Arc::clone(&self.pool), Arc::clone(&self.clock), scope.clone());
@@ -559,19 +386,6 @@ impl Postgres {
             Ok(())
         })
     }
-}
-
-/// Things by whose they are, in the order they came.
-fn grouped<I>(items: Vec<I>, whose: fn(&I) -> Whose) -> Vec<(Whose, Vec<I>)> {
-    let mut groups: Vec<(Whose, Vec<I>)> = Vec::new();
-    for item in items {
-        let whose = whose(&item);
-        match groups.iter_mut().find(|(known, _)| *known == whose) {
-            Some((_, group)) => group.push(item),
-            None => groups.push((whose, vec![item])),
-        }
-    }
-    groups
 }
 
 async fn on_a_thread<T: Send + 'static>(

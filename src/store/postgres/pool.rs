@@ -6,7 +6,7 @@
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -43,6 +43,8 @@ pub(super) struct Pool {
     touched: Mutex<HashMap<Scope, HashMap<i64, i64>>>,
     tenants: Mutex<HashSet<String>>,
     circuit: Arc<Circuit>,
+    /// How often something was asked so far.
+    asked: AtomicU64,
     /// Whether the database can search what large tenants know.
     searches: AtomicBool,
 }
@@ -53,8 +55,8 @@ impl Pool {
         let lines = (0..LINES).map(|_| Arc::default()).collect();
         let (idle, notes) = (Mutex::default(), Notes::default());
         let (touched, tenants, circuit) = (Mutex::default(), Mutex::default(), Arc::default());
-        let searches = AtomicBool::new(false);
-        Self { settings, instance, idle, places, lines, notes, touched, tenants, circuit, searches }
+        let (asked, searches) = (AtomicU64::new(0), AtomicBool::new(false));
+        Self { settings, instance, idle, places, lines, notes, touched, tenants, circuit, asked, searches }
     }
 
     /// Whether the database is there.
@@ -70,6 +72,11 @@ impl Pool {
     /// The tables were looked at: whether they can be searched.
     pub(super) fn found(&self, searches: bool) {
         self.searches.store(searches, Ordering::Relaxed);
+    }
+
+    /// How often something was asked so far: who compares two numbers knows whether others are at work.
+    pub(super) fn asked(&self) -> u64 {
+        self.asked.load(Ordering::Relaxed)
     }
 
     /// Who this process is to the database.
@@ -111,6 +118,7 @@ impl Pool {
         attempt: impl Fn(&Self, &Connection) -> Attempt<T> + Send + 'static,
     ) -> Result<T, StoreError> {
         self.circuit.check()?;
+        self.asked.fetch_add(1, Ordering::Relaxed);
         let mut working = std::pin::pin!(self.work(line, attempt));
         let done = match tokio::time::timeout(self.settings.doubt_after, &mut working).await {
             Ok(done) => done,

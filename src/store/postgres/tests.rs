@@ -123,7 +123,7 @@ async fn jobs_of_an_instance_that_is_gone_are_taken_over() {
     assert!(again.is_none(), "whoever does it is there: {again:?}");
     let gone =
         format!("UPDATE instance SET seen_at = now() - interval '61 seconds' WHERE id = '{}'", one.pool.instance());
-    let age = move |db: &super::Connection| super::session::execute(db, &gone, []).map(drop);
+    let age = move |db: &super::sql::Connection| super::session::execute(db, &gone, []).map(drop);
     two.pool.write(Whose::Ours, age).await.expect("aged");
     super::alive::say(&two.pool).await.expect("said");
     let again = two.jobs().claim(Timestamp::now(), lease).await.expect("a look").expect("it is free");
@@ -143,7 +143,8 @@ async fn add(store: &dyn Store, scope: &Scope, session: SessionId, text: &str) {
 
 /// Counts rows with the eyes of somebody.
 async fn count(store: &Postgres, whose: Whose, sql: String) -> u64 {
-    let count = move |db: &super::Connection| db.query_row(&sql, [], |row| row.get(0)).map_err(|error| meaning(&error));
+    let count =
+        move |db: &super::sql::Connection| db.query_row(&sql, [], |row| row.get(0)).map_err(|error| meaning(&error));
     store.pool.read(whose, count).await.expect("counted")
 }
 
@@ -167,7 +168,7 @@ async fn no_statement_sees_another_tenant() {
         );
         assert_eq!(count(&store, Whose::Ours, bound).await, 1, "`{table}` is not guarded");
     }
-    let foreign = |db: &super::Connection| {
+    let foreign = |db: &super::sql::Connection| {
         let sql = "UPDATE session SET tenant = 'other' WHERE tenant = 'acme'";
         super::session::execute(db, sql, []).map(drop)
     };

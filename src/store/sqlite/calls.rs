@@ -7,7 +7,7 @@ use super::connect::meaning;
 use super::erase::erase_session;
 use super::job::Follow;
 use super::sql::Connection;
-use super::{Backend, archive, expire, made, place, recall, revision, session, trace, turn};
+use super::{Backend, archive, made, place, recall, revision, session, trace, turn};
 use crate::id::{SessionId, TurnId};
 use crate::scope::Scope;
 use crate::session::{
@@ -163,15 +163,7 @@ impl Store for Backend {
     }
 
     fn expire(&self, expiry: Expiry) -> StoreFuture<'_, Expired> {
-        let notes = self.notes();
-        let turns_max = expiry.turns_max;
-        let expired = self.write_some(turns_max, move |db, turns_max| {
-            let expired = expire::expire(db, Expiry { turns_max, ..expiry })?;
-            // Once for all batches: emptying the log costs more than a batch.
-            notes.erased(!expired.more);
-            Ok(expired)
-        });
-        Box::pin(async move { Ok(expired.await?.into_iter().fold(Expired::default(), Expired::and)) })
+        self.let_go(expiry)
     }
 
     fn recall_entries(

@@ -7,6 +7,7 @@ use tokio::sync::Notify;
 use uuid::Uuid;
 
 use super::connect::meaning;
+use super::look::Summarised;
 use super::session::{self, cursor, execute, rows_max, send};
 use super::sql::{self, Connection, OptionalExtension, Row, params};
 use super::topics::tell::{self, Written};
@@ -50,23 +51,34 @@ pub(super) struct Follow<'a> {
     pub(super) notes: &'a Notes,
 }
 
-/// Looks whether a turn that was just written makes its session due. On most turns that is one look at the session,
-/// which has just been written.
+/// Looks whether a turn that was just written makes its session due.
 pub(super) fn after_turn(db: &Connection, session_key: i64, number: u64, follow: Follow<'_>) -> Result<(), StoreError> {
-    let Follow { due, notes } = follow;
     let sql = "SELECT consolidated, kind = 'ephemeral' FROM session WHERE key = ?1";
     let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
     let read = |row: &Row<'_>| Ok((row.get::<_, u64>(0)?, row.get::<_, bool>(1)?));
-    let (consolidated, ephemeral) = statement.query_row([session_key], read).map_err(|error| meaning(&error))?;
-    if number <= consolidated {
+    let (until, is_ephemeral) = statement.query_row([session_key], read).map_err(|error| meaning(&error))?;
+    let is_asked_for = waits(db, session_key, &JobKind::CONSOLIDATE)?;
+    follow_turn(db, session_key, number, &Summarised { until, is_ephemeral, is_asked_for }, follow)
+}
+
+/// The same where the session was looked at before.
+pub(super) fn follow_turn(
+    db: &Connection,
+    session_key: i64,
+    number: u64,
+    session: &Summarised,
+    follow: Follow<'_>,
+) -> Result<(), StoreError> {
+    let Follow { due, notes } = follow;
+    if number <= session.until {
         notes.jobs(episode::turn_changed(db, session_key, number)?);
         return Ok(());
     }
-    let due = if ephemeral { due.ephemeral } else { due.durable };
-    if due == 0 || number - consolidated < due || waits(db, session_key, &JobKind::CONSOLIDATE)? {
+    let due = if session.is_ephemeral { due.ephemeral } else { due.durable };
+    if due == 0 || number - session.until < due || session.is_asked_for {
         return Ok(());
     }
-    if shown(db, session_key, consolidated, due)? < due {
+    if shown(db, session_key, session.until, due)? < due {
         return Ok(());
     }
     notes.jobs(true);

@@ -1,7 +1,7 @@
 //! SQLite: the default store, one file and nothing else.
 //!
 //! Reading order: `schema.sql` and those after it, `connect` (opening a file), `writer` (group commit),
-//! `readers`, `row` (a turn as a row), then the statements: `session`, `turn`, `expire`, `recall`, `job`, `episode`,
+//! `readers`, `row` (a turn as a row), then the statements: `session`, `look`, `turn`, `expire` and `let_go`, `recall`, `job`, `episode`,
 //! `told` (what of those is recalled), `topic` (which turn belongs to which), `topics` (what is kept of them), `archive` (text in
 //! blocks), `fact` (which turns are to be understood), `facts` (what was said and what follows), `ledger` (what the memory
 //! model costs), `tenants` and `seal` (who may come in), `takeout` (records for a file and from one), `erase` (what goes for
@@ -26,7 +26,9 @@ mod inspect;
 mod job;
 mod knowledge;
 mod ledger;
+mod let_go;
 pub(super) mod lock;
+mod look;
 mod made;
 mod outbox;
 mod pages;
@@ -71,7 +73,7 @@ use self::writer::{Notes, Writer};
 use super::backup::Backup;
 use super::erasure::{Entry, Erasure, Marks, Meanwhile, Waited};
 use super::whose::Whose;
-use super::{AskedPassages, ChangeMark, Expired, SeenPassages, StoreError, StoreFuture};
+use super::{AskedPassages, ChangeMark, SeenPassages, StoreError, StoreFuture};
 use crate::clock::Clock;
 use crate::episode::EpisodeSettings;
 use crate::scope::{Scope, TenantScope};
@@ -219,14 +221,6 @@ impl Sqlite {
         F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     {
         self.write_for(Whose::Ours, move |db| work(db).map(|done| vec![done]))
-    }
-
-    /// Writes for every tenant as far as a limit allows; in a file that is one transaction.
-    fn write_some<F>(&self, limit: usize, work: F) -> StoreFuture<'_, Vec<Expired>>
-    where
-        F: FnOnce(&Connection, usize) -> Result<Expired, StoreError> + Send + 'static,
-    {
-        self.write_each(move |db| work(db, limit))
     }
 
     /// Writes things of several users; in a file that is one transaction.

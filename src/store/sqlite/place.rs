@@ -66,12 +66,13 @@ pub(super) fn insert(
 pub(super) const ANSWERED: &str = "UPDATE place SET answer = ?2, open_calls = ?3, chain = ?4 WHERE turn = ?1";
 
 /// Writes how a turn is recognised now that its answer changed.
-pub(super) fn answered(db: &Connection, turn_key: i64, turn: &Turn) -> Result<(), StoreError> {
-    let sql = "SELECT before FROM place WHERE turn = ?1";
-    let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
-    let before: Option<Option<[u8; 16]>> =
-        statement.query_row([turn_key], |row| row.get(0)).optional().map_err(|error| meaning(&error))?;
-    let prints = Prints::of(turn, before.flatten().map(Fingerprint::from_bytes));
+pub(super) fn answered(
+    db: &Connection,
+    turn_key: i64,
+    turn: &Turn,
+    follows: Option<Fingerprint>,
+) -> Result<(), StoreError> {
+    let prints = Prints::of(turn, follows);
     let bytes = |print: Option<Fingerprint>| print.map(Fingerprint::to_bytes);
     send(db, ANSWERED, params![turn_key, bytes(prints.answer), prints.open_calls, bytes(prints.chain)])
 }

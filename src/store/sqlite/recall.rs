@@ -43,17 +43,22 @@ pub(super) struct Before {
     pub(super) block: Option<i64>,
 }
 
-/// Looks at a turn's row before it is rewritten.
-pub(super) fn before(db: &Connection, key: i64) -> Result<Before, StoreError> {
-    let sql = "SELECT session, status, superseded, block FROM turn WHERE key = ?1";
-    let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
-    let read = |row: &Row<'_>| {
+impl Before {
+    /// Reads session, status, superseded and block.
+    pub(super) fn read(row: &Row<'_>) -> sql::Result<Self> {
         let status = row.get_ref(1)?.as_str().ok().and_then(TurnStatus::parse);
-        let superseded: bool = row.get(2)?;
+        Ok(Self::new(row.get(0)?, status, row.get(2)?, row.get(3)?))
+    }
+
+    /// The same from a row that was read as a whole.
+    pub(super) fn of(row: &TurnRow, session_key: i64) -> Self {
+        Self::new(session_key, TurnStatus::parse(&row.status), row.superseded, row.block)
+    }
+
+    fn new(session_key: i64, status: Option<TurnStatus>, superseded: bool, block: Option<i64>) -> Self {
         let shown = !superseded && status.is_some_and(TurnStatus::enters_context);
-        Ok(Before { session_key: row.get(0)?, shown, superseded, block: row.get(3)? })
-    };
-    statement.query_row([key], read).map_err(|error| meaning(&error))
+        Self { session_key, shown, superseded, block }
+    }
 }
 
 /// What a turn says has changed: what was derived from it goes, and is to be made anew.

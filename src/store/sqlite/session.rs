@@ -95,6 +95,15 @@ pub(super) fn reserve(
     statement.query_row(values, place).map_err(|error| meaning(&error))
 }
 
+/// Takes the next `turns` numbers of a session that was looked at.
+pub(super) fn take_numbers(db: &Connection, place: Place, turns: u64, now: i64) -> Result<Place, StoreError> {
+    let sql =
+        "UPDATE session SET next_number = next_number + ?2, turns = turns + ?2, updated_at = ?3, last_accessed = ?3
+               WHERE key = ?1";
+    send(db, sql, params![place.key, turns, now])?;
+    Ok(place)
+}
+
 pub(super) fn create(
     db: &Connection,
     scope: &Scope,

@@ -5,8 +5,8 @@
 
 use super::connect::meaning;
 use super::recall::Before;
-use super::session::{execute, send};
-use super::sql::{Connection, OptionalExtension, Row, params};
+use super::session::send;
+use super::sql::{Connection, OptionalExtension, params};
 use super::topics::tell;
 use crate::id::TopicId;
 use crate::scope::Scope;
@@ -26,8 +26,14 @@ fn put_on_list(db: &Connection, key: i64) -> Result<(), StoreError> {
 }
 
 /// What a turn says has changed. It stays in its topic while it is answered again, and leaves it without an answer.
-pub(super) fn rewritten(db: &Connection, key: i64, before: &Before, turn: &Turn) -> Result<(), StoreError> {
-    match topic_of(db, key)? {
+pub(super) fn rewritten(
+    db: &Connection,
+    key: i64,
+    before: &Before,
+    member: Option<Member>,
+    turn: &Turn,
+) -> Result<(), StoreError> {
+    match member {
         Some(_) if turn.status == TurnStatus::Failed => send(db, "DELETE FROM topic_turn WHERE turn = ?1", [key]),
         // It has just joined, and says what it is known to say.
         Some(member) if !before.shown && member.messages == turn.spoken() => Ok(()),
@@ -38,17 +44,10 @@ pub(super) fn rewritten(db: &Connection, key: i64, before: &Before, turn: &Turn)
 }
 
 /// What is kept of a turn that belongs to a topic.
-struct Member {
-    topic: i64,
-    messages: usize,
-    taken_in: bool,
-}
-
-fn topic_of(db: &Connection, key: i64) -> Result<Option<Member>, StoreError> {
-    let sql = "SELECT topic, messages, taken_in FROM topic_turn WHERE turn = ?1";
-    let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
-    let read = |row: &Row<'_>| Ok(Member { topic: row.get(0)?, messages: row.get(1)?, taken_in: row.get(2)? });
-    statement.query_row([key], read).optional().map_err(|error| meaning(&error))
+pub(super) struct Member {
+    pub(super) topic: i64,
+    pub(super) messages: usize,
+    pub(super) taken_in: bool,
 }
 
 fn listed(db: &Connection, key: i64, turn: &Turn) -> Result<(), StoreError> {
@@ -66,35 +65,51 @@ fn said_otherwise(db: &Connection, key: i64, member: &Member, turn: &Turn) -> Re
     tell::said_otherwise(db, member.topic, key)
 }
 
-/// A turn joins its topic, or begins it. One whose topic is gone meanwhile is placed later.
-pub(super) fn join(db: &Connection, scope: &Scope, key: i64, turn: &Turn, to: &InTopic) -> Result<(), StoreError> {
+/// A turn that is in no topic joins one, or begins it. One whose topic is gone meanwhile is placed later. Answers where it is now.
+pub(super) fn join(
+    db: &Connection,
+    scope: &Scope,
+    key: i64,
+    turn: &Turn,
+    to: &InTopic,
+) -> Result<Option<Member>, StoreError> {
     let at = turn.created_at.as_microsecond();
-    match (live(db, scope, to.id)?, &to.begins) {
-        (Some(topic), _) => {
-            if enter(db, key, topic, turn)? {
+    match (joinable(db, scope, to.id, key)?, &to.begins) {
+        (Some((topic, told)), _) => {
+            let member = enter(db, key, topic, turn)?;
+            if told {
                 // One that comes late stands among those that were told already.
-                tell::said_otherwise(db, topic, key)?;
-                let sql = "UPDATE topic SET accesses = accesses + 1, last_used = max(last_used, ?2),
-                               created_at = min(created_at, ?2), version = version + 1 WHERE key = ?1";
-                send(db, sql, params![topic, at])?;
+                tell::tell_again(db, topic, key)?;
             }
-            Ok(())
+            let sql = "UPDATE topic SET accesses = accesses + 1, last_used = max(last_used, ?2),
+                           created_at = min(created_at, ?2), version = version + 1 WHERE key = ?1";
+            send(db, sql, params![topic, at])?;
+            Ok(Some(member))
         }
-        // Answered again, a turn is in a topic already.
-        (None, Some(_)) if topic_of(db, key)?.is_some() => Ok(()),
         (None, Some(title)) if !is_known(db, scope, to.id)? => {
             let topic = begin(db, scope, to.id, title, key, at)?;
-            enter(db, key, topic, turn).map(drop)
+            enter(db, key, topic, turn).map(Some)
         }
-        _ => put_on_list(db, key),
+        _ => put_on_list(db, key).map(|()| None),
     }
 }
 
-/// Answers whether the turn belonged to none before.
-fn enter(db: &Connection, key: i64, topic: i64, turn: &Turn) -> Result<bool, StoreError> {
-    let sql = "INSERT OR IGNORE INTO topic_turn (turn, topic, messages) VALUES (?1, ?2, ?3)";
-    let entered = execute(db, sql, params![key, topic, turn.spoken()])?;
-    Ok(entered > 0)
+fn enter(db: &Connection, key: i64, topic: i64, turn: &Turn) -> Result<Member, StoreError> {
+    let messages = turn.spoken();
+    send(db, "INSERT INTO topic_turn (turn, topic, messages) VALUES (?1, ?2, ?3)", params![key, topic, messages])?;
+    Ok(Member { topic, messages, taken_in: false })
+}
+
+/// The key of a topic that a turn may join, and whether it tells of what is later than the turn.
+fn joinable(db: &Connection, scope: &Scope, id: TopicId, turn: i64) -> Result<Option<(i64, bool)>, StoreError> {
+    let sql = "SELECT live.key, live.told >= ?4 OR coalesce(live.title_knows >= ?4, false) FROM topic AS live
+               WHERE live.key = (SELECT coalesce(named.merged_into, named.key) FROM topic AS named
+                                 WHERE named.tenant = ?1 AND named.user = ?2 AND named.id = ?3)
+                 AND live.forgotten_at IS NULL";
+    let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
+    let values = params![scope.tenant().as_str(), scope.user().as_str(), id.as_uuid().as_bytes(), turn];
+    let found = statement.query_row(values, |row| Ok((row.get(0)?, row.get(1)?))).optional();
+    found.map_err(|error| meaning(&error))
 }
 
 fn begin(db: &Connection, scope: &Scope, id: TopicId, title: &str, first: i64, at: i64) -> Result<i64, StoreError> {

@@ -4,9 +4,10 @@ use jiff::Timestamp;
 use serde_json::Map;
 
 use super::connect::meaning;
-use super::job::{Follow, after_turn};
+use super::job::{Follow, after_turn, follow_turn};
+use super::look::{self, Around, Ground, Unended};
 use super::row::{COLUMNS, NEXT, TurnRow};
-use super::session::{self, Place, cursor, execute, reserve, rows_max, send, turn_expiry};
+use super::session::{self, Place, cursor, execute, reserve, rows_max, send, take_numbers, turn_expiry};
 use super::sql::{self, Connection, OptionalExtension, params};
 use super::{archive, episode, fact, place, recall, revision, topic, trace};
 use crate::clock::from_micros;
@@ -14,8 +15,8 @@ use crate::id::{SessionId, TurnId};
 use crate::message::{Message, Role};
 use crate::scope::Scope;
 use crate::session::{
-    AddedMessage, ClientIds, ClosedTurn, Fingerprint, OpenTurn, SessionSeed, Turn, TurnDraft, TurnStatus, chained,
-    group,
+    AddedMessage, ClientIds, ClosedTurn, Fingerprint, OpenTurn, SessionSeed, Shift, Turn, TurnDraft, TurnStatus,
+    chained, group,
 };
 use crate::store::check;
 use crate::store::{Kept, Opened, Page, PageRequest, Recent, StoreError, UNANSWERED};
@@ -44,15 +45,20 @@ pub(super) fn find_sql() -> String {
 /// Writes a question. The time is taken here, in the order of the numbers.
 pub(super) fn open(db: &Connection, scope: &Scope, open: OpenTurn, now: Timestamp) -> Result<Opened, StoreError> {
     check::opening(&open)?;
-    if let Some((_, row)) = find(db, scope, open.session, open.id)? {
-        let created_at = from_micros(row.created_at);
-        return Ok(Opened { number: Some(row.number), created_at, kept: Kept::OnDisk });
+    let ground = look::before_question(db, scope, open.session, open.id)?;
+    if ground.as_ref().is_some_and(|ground| ground.is_asked) {
+        return opened_before(db, scope, &open);
     }
     let now = open.asked_at.unwrap_or(now);
-    let imported = open.place.imported.len() as u64;
-    let mut place = reserve(db, scope, open.session, &open.seed, 1 + imported, now.as_microsecond())?;
+    let (turns, at) = (1 + open.place.imported.len() as u64, now.as_microsecond());
+    let (mut place, head) = match ground {
+        Some(Ground { place, head, .. }) => (take_numbers(db, place, turns, at)?, head),
+        None => (reserve(db, scope, open.session, &open.seed, turns, at)?, NOTHING_SAID),
+    };
     place::shift(db, place.key, &open.place.shift)?;
-    let mut stand = Stand::new(db, scope, &place, open.place.parent, open.place.before)?;
+    // What is hidden or shown may be the end of it.
+    let head = if open.place.shift == Shift::default() { head } else { place::head(db, place.key)? };
+    let mut stand = Stand::new(scope, head, open.place.parent, open.place.before);
     for draft in open.place.imported {
         let turn = placed(draft, open.session, place.number, &|| now);
         stand.insert(db, &mut place, &turn, &ClientIds::default())?;
@@ -74,6 +80,17 @@ pub(super) fn open(db: &Connection, scope: &Scope, open: OpenTurn, now: Timestam
     Ok(Opened { number: Some(turn.number), created_at: now, kept: Kept::OnDisk })
 }
 
+/// A question that was written before, and not known to be, comes again.
+fn opened_before(db: &Connection, scope: &Scope, open: &OpenTurn) -> Result<Opened, StoreError> {
+    let Some((_, row)) = find(db, scope, open.session, open.id)? else {
+        return Err(StoreError::UnknownTurn(open.id));
+    };
+    Ok(Opened { number: Some(row.number), created_at: from_micros(row.created_at), kept: Kept::OnDisk })
+}
+
+/// The end of a session without turns.
+const NOTHING_SAID: (u64, Option<Fingerprint>) = (0, None);
+
 /// Where the next turn of a branch stands.
 struct Stand {
     parent: u64,
@@ -84,16 +101,14 @@ impl Stand {
     /// After `parent`, or at the end of the visible branch. The chain goes on from there, unless the client
     /// told its own.
     fn new(
-        db: &Connection,
         scope: &Scope,
-        place: &Place,
+        (head, chain): (u64, Option<Fingerprint>),
         parent: Option<u64>,
         before: Option<Fingerprint>,
-    ) -> Result<Self, StoreError> {
-        let (head, chain) = place::head(db, place.key)?;
+    ) -> Self {
         let beginning = || Some(Fingerprint::beginning(scope.tenant().as_str(), scope.user().as_str()));
         let before = before.or(chain).or_else(|| if head == 0 { beginning() } else { None });
-        Ok(Self { parent: parent.unwrap_or(head), before })
+        Self { parent: parent.unwrap_or(head), before }
     }
 
     /// Writes a turn here; the next one stands after it.
@@ -117,12 +132,13 @@ pub(super) fn close(
     follow: Follow<'_>,
 ) -> Result<Kept, StoreError> {
     check::ending(&closed)?;
-    let Some((session_key, row)) = find(db, scope, closed.session, closed.id)? else {
+    let Some(found) = look::before_ending(db, scope, closed.session, closed.id)? else {
         return Err(StoreError::UnknownTurn(closed.id));
     };
+    let Unended { row, mut around, session_key, attempt, session } = found;
     let key = row.key;
     let mut turn = row.turn(db, closed.session)?;
-    let overtaken = revision::attempt(db, key)? != closed.attempt;
+    let overtaken = attempt != closed.attempt;
     let waits_for_tools = turn.status == TurnStatus::Partial && awaits_tools(&turn);
     let believed_lost = is_abandoned(&turn) && closed.status != TurnStatus::Failed;
     if !overtaken && turn.status != TurnStatus::Pending && !waits_for_tools && !believed_lost {
@@ -145,15 +161,17 @@ pub(super) fn close(
             revision::restore(db, session_key, turn.number, key)?;
         }
     } else {
-        if let Some(to) = closed.topic.filter(|_| turn.status.enters_context() && !turn.superseded) {
-            topic::join(db, scope, key, &turn, &to)?;
+        let shown = turn.status.enters_context() && !turn.superseded;
+        // Answered again, a turn is in a topic already.
+        if let Some(to) = closed.topic.filter(|_| shown && around.member.is_none()) {
+            around.member = topic::join(db, scope, key, &turn, &to)?;
         }
-        settle(db, session_key, key, &turn, now)?;
+        settle(db, session_key, key, &turn, around, now)?;
         trace::keep(db, session_key, key, turn.number, closed.trace.as_deref())?;
     }
     revision::keep_others(db, key, &turn, closed.others, now)?;
     send(db, USED, params![session_key, now])?;
-    after_turn(db, session_key, turn.number, follow)?;
+    follow_turn(db, session_key, turn.number, &session, follow)?;
     Ok(Kept::OnDisk)
 }
 
@@ -169,8 +187,15 @@ fn heard_before(there: &[Message], following: &[Message]) -> usize {
 }
 
 /// Writes an ending in its place; a try that came to nothing gives way to an earlier whole answer.
-fn settle(db: &Connection, session_key: i64, key: i64, turn: &Turn, now: i64) -> Result<(), StoreError> {
-    rewrite(db, key, turn)?;
+fn settle(
+    db: &Connection,
+    session_key: i64,
+    key: i64,
+    turn: &Turn,
+    around: Around,
+    now: i64,
+) -> Result<(), StoreError> {
+    rewrite_within(db, key, turn, around)?;
     if turn.status == TurnStatus::Failed && revision::restore(db, session_key, turn.number, key)? {
         tracing::debug!(turn.id = %turn.id, at = now, "An earlier answer is shown again");
     }
@@ -200,7 +225,7 @@ pub(super) fn add(
     let seed = place_for(db, scope, session, seed)?;
     drafts.iter().try_for_each(check::draft)?;
     let mut place = reserve(db, scope, session, &seed, drafts.len() as u64, now().as_microsecond())?;
-    let mut stand = Stand::new(db, scope, &place, None, None)?;
+    let mut stand = Stand::new(scope, place::head(db, place.key)?, None, None);
     let mut turns = Vec::with_capacity(drafts.len());
     for draft in drafts {
         let turn = placed(draft, session, place.number, &now);
@@ -316,9 +341,14 @@ pub(super) fn insert(db: &Connection, place: &Place, turn: &Turn) -> Result<i64,
 
 /// Writes a turn again in its place.
 pub(super) fn rewrite(db: &Connection, key: i64, turn: &Turn) -> Result<(), StoreError> {
+    rewrite_within(db, key, turn, look::around(db, key)?)
+}
+
+/// The same where it is known what stands around it.
+fn rewrite_within(db: &Connection, key: i64, turn: &Turn, around: Around) -> Result<(), StoreError> {
+    let Around { before, follows, member } = around;
     let row = TurnRow::of(turn);
     let values = params![key, row.status, row.answer, row.extra, row.metadata, row.answered_at, row.checksum];
-    let before = recall::before(db, key)?;
     if let Some(block) = before.block {
         archive::bring_back(db, key, block)?;
     }
@@ -327,9 +357,9 @@ pub(super) fn rewrite(db: &Connection, key: i64, turn: &Turn) -> Result<(), Stor
     if before.shown {
         episode::turn_changed(db, before.session_key, turn.number)?;
     }
-    topic::rewritten(db, key, &before, turn)?;
+    topic::rewritten(db, key, &before, member, turn)?;
     fact::rewritten(db, key, turn)?;
-    place::answered(db, key, turn)
+    place::answered(db, key, turn, follows)
 }
 
 /// Looks a turn up within its scope and session. Answers the session's key too.
@@ -419,9 +449,8 @@ pub(super) fn list_sql() -> String {
 fn abandon(db: &Connection, key: i64, mut turn: Turn, reason: &str) -> Result<(), StoreError> {
     turn.status = if turn.messages.len() > 1 { TurnStatus::Partial } else { TurnStatus::Failed };
     turn.metadata.insert(REASON.into(), reason.into());
-    let sql = "SELECT session FROM turn WHERE key = ?1";
-    let session_key = db.query_row(sql, [key], |row| row.get(0)).map_err(|error| meaning(&error))?;
-    settle(db, session_key, key, &turn, 0)
+    let around = look::around(db, key)?;
+    settle(db, around.before.session_key, key, &turn, around, 0)
 }
 
 /// Ends turns that have waited for the results of tools for too long.

@@ -6,6 +6,7 @@ use anyhow::Context;
 use jiff::Timestamp;
 use tokio::task::JoinSet;
 use tokio_postgres::Error;
+use tokio_postgres::error::SqlState;
 use uuid::Uuid;
 
 use std::sync::Arc;
@@ -46,8 +47,15 @@ impl BareWriters {
             tasks.spawn(async move {
                 let (user, session, mut turns) = (format!("writer-{n}"), Uuid::new_v4(), 0_u64);
                 while started.elapsed() < lasting {
-                    let turn = open_turn(&bare, &user, session).await?;
-                    close_turn(&bare, &user, &turn).await?;
+                    match open_turn(&bare, &user, session).await {
+                        Ok(turn) => close_turn(&bare, &user, &turn).await?,
+                        // Two rows drew the same key; a store does it again, too.
+                        Err(error) if error.code() == Some(&SqlState::UNIQUE_VIOLATION) => {
+                            bare.client.batch_execute("ROLLBACK").await?;
+                            continue;
+                        }
+                        Err(error) => return Err(error),
+                    }
                     turns += 1;
                 }
                 Ok::<_, Error>(turns)

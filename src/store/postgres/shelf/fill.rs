@@ -9,8 +9,8 @@ use crate::knowledge::{Passage, terms_of};
 use crate::store::StoreError;
 
 /// How many passages stand for all at least, where there are as many; of a large tenant one in so many does.
-const SAMPLED_MIN: u64 = 1_000;
-const SAMPLED_ONE_IN: u64 = 64;
+const SAMPLED_MIN: u64 = 3_000;
+const SAMPLED_ONE_IN: u64 = 1_024;
 
 /// Whether a tenant has passages that are to be made ready, or has so few left that none need be.
 pub(super) fn is_due(db: &Connection, held_max: usize) -> Result<bool, StoreError> {

@@ -18,12 +18,12 @@ use crate::store::{AskedPassages, SeenPassages, SeenPlace, StoreError};
 /// How many passages with a word are counted, and how many with one of the question's words are looked at.
 const COUNTED_MAX: i64 = 10_000;
 /// Most that are looked at exactly, by words and by meaning.
-const BY_WORDS: usize = 400;
-const BY_MEANING: usize = 100;
+const BY_WORDS: usize = 1_500;
+const BY_MEANING: usize = 400;
 /// Most passages that stand for all.
 const SAMPLED_MAX: usize = 4_000;
 /// How much of the graph is looked at: more finds more, and takes longer.
-const EF_SEARCH: usize = 200;
+const EF_SEARCH: usize = 400;
 /// As in memory (`recall/passages/index`).
 const SATURATION: f32 = 1.2;
 const LENGTH: f32 = 0.75;
@@ -52,14 +52,13 @@ pub(super) fn look(db: &Connection, tenant: &str, asked: &AskedPassages) -> Resu
         return Ok(None);
     }
     let vector = vector.map(|vector| Meant { dimensions: vector.len(), words: written(vector), by: &asked.embedder });
-    let words = words(db, tenant, &asked.terms, &shelf)?;
+    let sampled = vector.as_ref().map(|vector| sample(db, vector)).transpose()?.unwrap_or_default();
+    let words = words(db, tenant, &asked.terms, &shelf, &sampled)?;
     let mut found = by_words(db, &words)?;
     if let Some(vector) = &vector {
         found.extend(by_meaning(db, vector)?);
     }
-    let sampled = vector.as_ref().map(|vector| sample(db, vector, &words, &shelf)).transpose()?.flatten();
-    let by_words_alone = || Measures { words: spread(&words, &shelf), meaning: Measure::default() };
-    let mut all = SeenPassages { all: sampled.unwrap_or_else(by_words_alone), ..SeenPassages::default() };
+    let mut all = SeenPassages { all: measured(&sampled, &words, &shelf), ..SeenPassages::default() };
     for (seen, place) in exactly(db, &found, vector.as_ref(), &words, &shelf)? {
         all.seen.push(seen);
         all.places.push(place);
@@ -85,7 +84,13 @@ fn shelf(db: &Connection) -> Result<Option<Shelf>, StoreError> {
 }
 
 /// The words of the question that anybody used, the rarest first.
-fn words(db: &Connection, tenant: &str, asked: &[AskedTerm], shelf: &Shelf) -> Result<Vec<Word>, StoreError> {
+fn words(
+    db: &Connection,
+    tenant: &str,
+    asked: &[AskedTerm],
+    shelf: &Shelf,
+    sampled: &[Sampled],
+) -> Result<Vec<Word>, StoreError> {
     let query = |term: &AskedTerm| format!("{}|{}", lexeme(tenant, term.stem), lexeme(tenant, term.word));
     let queries: Vec<String> = asked.iter().map(query).collect();
     let sql = "SELECT counted FROM words_counted(?1::text, ?2) AS counted";
@@ -93,13 +98,21 @@ fn words(db: &Connection, tenant: &str, asked: &[AskedTerm], shelf: &Shelf) -> R
     let rows = statement.query_map(params![queries.join(" "), COUNTED_MAX], |row| row.get(0));
     let counts: Vec<i64> = rows.and_then(Iterator::collect).map_err(|error| meaning(&error))?;
     let all: f32 = asked.iter().map(|term| term.weight).sum();
-    let word = |((asked, query), count): ((&AskedTerm, String), i64)| {
+    let word = |((asked, query), counted): ((&AskedTerm, String), i64)| {
+        // Nobody counts on to the end; some tell how many it will be.
+        let count = if counted < COUNTED_MAX { counted } else { counted.max(foreseen(asked, shelf, sampled)) };
         let idf = (1.0 + (shelf.passages - count as f32 + 0.5) / (count as f32 + 0.5)).ln();
         Word { asked: *asked, query, idf, share: asked.weight / all, count }
     };
     let mut words: Vec<Word> = asked.iter().zip(queries).zip(counts).map(word).collect();
     words.sort_by_key(|word| word.count);
     Ok(words)
+}
+
+/// How many passages have a word, going by those that stand for all.
+fn foreseen(term: &AskedTerm, shelf: &Shelf, sampled: &[Sampled]) -> i64 {
+    let having = sampled.iter().filter(|one| count_of(term, &one.counts).is_some()).count() as f32;
+    (having / sampled.len().max(1) as f32 * shelf.passages) as i64
 }
 
 /// Where a passage is kept.
@@ -171,8 +184,15 @@ fn by_meaning(db: &Connection, vector: &Meant<'_>) -> Result<BTreeSet<Place>, St
     rows.and_then(Iterator::collect).map_err(|error| meaning(&error))
 }
 
-/// How passages are on the whole, by words and in meaning; `None` without any that have a meaning.
-fn sample(db: &Connection, vector: &Meant<'_>, words: &[Word], shelf: &Shelf) -> Result<Option<Measures>, StoreError> {
+/// A passage that stands for others.
+struct Sampled {
+    length: f32,
+    counts: Vec<u8>,
+    near: f32,
+}
+
+/// Some passages, by chance.
+fn sample(db: &Connection, vector: &Meant<'_>) -> Result<Vec<Sampled>, StoreError> {
     let Meant { dimensions, words: meant, by } = vector;
     let sql = format!(
         "SELECT passage_words.length, passage_words.counts,
@@ -183,15 +203,22 @@ fn sample(db: &Connection, vector: &Meant<'_>, words: &[Word], shelf: &Shelf) ->
              AND embedder = ?2 LIMIT {SAMPLED_MAX}"
     );
     let read = |row: &Row<'_>| {
-        let (length, counts) = (row.get::<_, i64>(0)? as f32, row.get::<_, Vec<u8>>(1)?);
-        Ok((score(words, &counts, length, shelf).bm25, row.get::<_, f64>(2)? as f32))
+        let (length, near) = (row.get::<_, i64>(0)? as f32, row.get::<_, f64>(2)? as f32);
+        Ok(Sampled { length, counts: row.get(1)?, near })
     };
     let mut statement = db.prepare_cached(&sql).map_err(|error| meaning(&error))?;
     let rows = statement.query_map(params![meant, by], read);
-    let sampled: Vec<(f32, f32)> = rows.and_then(Iterator::collect).map_err(|error| meaning(&error))?;
-    let words = Measure::of(sampled.iter().map(|(words, _)| *words));
-    let meaning = Measure::of(sampled.iter().map(|(_, near)| *near));
-    Ok((!sampled.is_empty()).then_some(Measures { words, meaning }))
+    rows.and_then(Iterator::collect).map_err(|error| meaning(&error))
+}
+
+/// How passages are on the whole, by words and in meaning; without any that have a meaning by words alone.
+fn measured(sampled: &[Sampled], words: &[Word], shelf: &Shelf) -> Measures {
+    if sampled.is_empty() {
+        return Measures { words: spread(words, shelf), meaning: Measure::default() };
+    }
+    let by_words: Vec<f32> = sampled.iter().map(|one| score(words, &one.counts, one.length, shelf).bm25).collect();
+    let meaning = Measure::of(sampled.iter().map(|one| one.near));
+    Measures { words: Measure::of(by_words.into_iter()), meaning }
 }
 
 /// How passages score by words on the whole: a word that is in so many of them, once in each, in a passage of usual length.
@@ -252,17 +279,20 @@ fn exactly(
 
 /// A passage by its words, as in memory.
 fn score(words: &[Word], counts: &[u8], length: f32, shelf: &Shelf) -> Seen {
-    let (entries, _) = counts.as_chunks::<5>();
-    let count_of = |term: u32| {
-        let hash = |entry: &[u8; 5]| u32::from_le_bytes([entry[0], entry[1], entry[2], entry[3]]);
-        entries.binary_search_by_key(&term, hash).ok().map(|at| f32::from(entries[at][4]))
-    };
     let long = 1.0 - LENGTH + LENGTH * length / shelf.length;
     let mut seen = Seen::default();
     for word in words {
-        let Some(count) = count_of(word.asked.stem).or_else(|| count_of(word.asked.word)) else { continue };
+        let Some(count) = count_of(&word.asked, counts) else { continue };
         seen.bm25 += word.idf * count * (SATURATION + 1.0) / (count + SATURATION * long);
         seen.share += word.share;
     }
     seen
+}
+
+/// How often a passage has a word, by its stem or as it is.
+fn count_of(term: &AskedTerm, counts: &[u8]) -> Option<f32> {
+    let (entries, _) = counts.as_chunks::<5>();
+    let hash = |entry: &[u8; 5]| u32::from_le_bytes([entry[0], entry[1], entry[2], entry[3]]);
+    let found = |term: u32| entries.binary_search_by_key(&term, hash).ok().map(|at| f32::from(entries[at][4]));
+    found(term.stem).or_else(|| found(term.word))
 }

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::super::Connection;
 use super::super::connect::meaning;
 use super::super::session::execute;
+use super::super::sql::Connection;
 use super::{add, count, scratch};
 use crate::id::{Ids, RandomIds};
 use crate::scope::Scope;

@@ -5,7 +5,7 @@ use rusqlite::Connection;
 use super::DataFile;
 use crate::store::Todo;
 use crate::store::sqlite::connect::open_writer;
-use crate::store::sqlite::{archive, episode, expire, facts, recall, session, sql, topics, turn};
+use crate::store::sqlite::{archive, episode, facts, let_go, recall, session, sql, topics, turn};
 
 #[track_caller]
 fn check(sql: &str, expected: &str) {
@@ -65,9 +65,9 @@ fn a_turn_is_found_by_its_id() {
 
 #[test]
 fn old_turns_are_read_from_the_front_of_their_indexes() {
-    check(&expire::old_turns_sql("created_at"), "SEARCH turn USING INDEX turn_by_age (created_at<?)");
+    check(&let_go::old_turns_sql("created_at"), "SEARCH turn USING INDEX turn_by_age (created_at<?)");
     check(
-        &expire::old_turns_sql("expires_at"),
+        &let_go::old_turns_sql("expires_at"),
         "SEARCH turn USING INDEX turn_by_expiry (expires_at>? AND expires_at<?)",
     );
 }
@@ -75,7 +75,7 @@ fn old_turns_are_read_from_the_front_of_their_indexes() {
 #[test]
 fn unused_sessions_are_read_from_their_index() {
     check(
-        expire::IDLE_SESSIONS,
+        let_go::IDLE_SESSIONS,
         "SEARCH session USING INTEGER PRIMARY KEY (rowid=?); LIST SUBQUERY 1; SCAN session USING INDEX session_empty; \
          SEARCH block USING COVERING INDEX block_by_session (session=?); SEARCH turn USING COVERING INDEX turn_by_number (session=?)",
     );

@@ -7,8 +7,8 @@ use super::super::recall::SHOWN;
 use super::super::row::{COLUMNS, TurnRow, to_json};
 use super::super::session::{execute, send};
 use super::super::sql::{Connection, OptionalExtension, params};
-use super::super::topic;
 use super::super::writer::Notes;
+use super::super::{look, topic};
 use super::{read, tell};
 use crate::id::{SessionId, TopicId, TurnId};
 use crate::scope::Scope;
@@ -45,7 +45,9 @@ pub(super) fn place(db: &Connection, turns: &[PlacedTurn]) -> Result<(), StoreEr
         let key = row.key;
         let Ok(turn) = row.turn(db, session) else { continue };
         send(db, "DELETE FROM topic_todo WHERE turn = ?1", [key])?;
-        topic::join(db, &placed.scope, key, &turn, &placed.topic)?;
+        if look::around(db, key)?.member.is_none() {
+            topic::join(db, &placed.scope, key, &turn, &placed.topic)?;
+        }
     }
     Ok(())
 }

@@ -131,9 +131,14 @@ pub(in super::super) fn said_otherwise(db: &Connection, topic: i64, turn: i64) -
     // On most turns this look is all: what was just said has not been told.
     let sql = "SELECT told >= ?2 OR coalesce(title_knows >= ?2, false) FROM topic WHERE key = ?1";
     let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
-    if !statement.query_row([topic, turn], |row| row.get(0)).map_err(|error| meaning(&error))? {
-        return Ok(());
+    match statement.query_row([topic, turn], |row| row.get(0)).map_err(|error| meaning(&error))? {
+        true => tell_again(db, topic, turn),
+        false => Ok(()),
     }
+}
+
+/// What was told up to a turn, and with it, is told anew.
+pub(in super::super) fn tell_again(db: &Connection, topic: i64, turn: i64) -> Result<(), StoreError> {
     let sql = "UPDATE topic SET summary = NULL, told_by = NULL, told = 0 WHERE key = ?1 AND told >= ?2";
     send(db, sql, [topic, turn])?;
     let sql = "UPDATE topic SET title = '', title_knows = NULL, stale = 1, version = version + 1
