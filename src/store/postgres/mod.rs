@@ -101,6 +101,7 @@ use self::changes::{Told, Touched, Watched};
 use self::connect::{Who, connect, meaning};
 use self::job::Due;
 use self::pool::Pool;
+use self::sql::Connection;
 use self::writer::Notes;
 use super::backup::Backup;
 use super::erasure::{Entry, Erasure, Marks, Meanwhile, Waited};

@@ -137,7 +137,8 @@ impl Erasures for Backend {
             self.catch_up().await?;
             let asked = what.clone();
             let is_there = self.read_for(whose(&what), move |db| is_there(db, &asked)).await?;
-            if !is_there && !(self.may_wait_elsewhere() && what.takes_turns()) {
+            let may_come = self.may_wait_elsewhere() && what.takes_turns();
+            if !is_there && !may_come {
                 return Ok(None);
             }
             let follows = self.read_for(Whose::Ours, applied).await?;
