@@ -328,8 +328,8 @@ impl Postgres {
     }
 
     /// Writes down that something is erased.
-    async fn write_down(&self, what: &Erasure, follows: u64) -> Result<Entry, StoreError> {
-        let (what, now, fresh) = (what.clone(), self.clock.now(), RandomIds.chance());
+    async fn write_down(&self, what: &Erasure, follows: u64, now: Timestamp) -> Result<Entry, StoreError> {
+        let (what, fresh) = (what.clone(), RandomIds.chance());
         self.write_for(Whose::Ours, move |db| book::write_down(db, &what, now, follows, fresh)).await
     }
 

@@ -330,8 +330,8 @@ impl Sqlite {
     }
 
     /// Writes down that something is erased, in the file that has the book.
-    async fn write_down(&self, what: &Erasure, follows: u64) -> Result<Entry, StoreError> {
-        let (book, what, now) = (Arc::clone(&self.book), what.clone(), self.clock.now());
+    async fn write_down(&self, what: &Erasure, follows: u64, now: Timestamp) -> Result<Entry, StoreError> {
+        let (book, what) = (Arc::clone(&self.book), what.clone());
         on_a_thread(move || book.write_down(&what, now, follows)).await
     }
 

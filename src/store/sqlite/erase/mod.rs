@@ -135,14 +135,15 @@ impl Erasures for Backend {
             // One at a time, so that the data never follow a line whose erasure is still under way.
             let _alone = self.erasing.lock().await;
             self.catch_up().await?;
-            let asked = what.clone();
+            // Whatever is asked from here on is new.
+            let (asked, now) = (what.clone(), self.clock.now());
             let is_there = self.read_for(whose(&what), move |db| is_there(db, &asked)).await?;
             let may_come = self.may_wait_elsewhere() && what.takes_turns();
             if !is_there && !may_come {
                 return Ok(None);
             }
             let follows = self.read_for(Whose::Ours, applied).await?;
-            let line = self.write_down(&what, follows).await?;
+            let line = self.write_down(&what, follows, now).await?;
             if !is_there {
                 // Whatever waits of it elsewhere finds the line when it comes.
                 self.write_for(Whose::Ours, move |db| note_applied(db, line.id)).await?;
