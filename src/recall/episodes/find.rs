@@ -3,8 +3,6 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use jiff::Timestamp;
-
 use super::{EpisodeShelf, HeldEpisode, terms_of};
 use crate::language::Tongue;
 use crate::language::when::TimeRange;
@@ -51,9 +49,11 @@ pub(crate) struct FoundEpisode {
 /// The best summaries for a question, best first; of equal ones the finer, then the older.
 pub(crate) fn find(shelf: &EpisodeShelf, sought: &Sought<'_>, limit: usize) -> Vec<FoundEpisode> {
     let shares = shares(shelf, sought);
-    let within = shelf.all().filter(|(_, held)| overlaps(held, sought.within));
+    let asked_about = sought.range.as_ref().map(|range| (range.from.as_microsecond(), range.to.as_microsecond()));
+    // Nothing is read of a summary itself: there are many, and each lies somewhere else.
+    let within = shelf.all().filter(|(slot, _)| overlaps(shelf.times[*slot as usize], sought.within));
     let scored = within.map(|(slot, held)| {
-        let signals = Signals::of(shelf, slot, held, sought, shares[slot as usize]);
+        let signals = Signals::of(shelf, slot, sought, asked_about, shares[slot as usize]);
         Scored { score: signals.score(), signals, held }
     });
     let mut found: Vec<Scored<'_>> = scored.collect();
@@ -100,13 +100,14 @@ struct Signals {
 }
 
 impl Signals {
-    fn of(shelf: &EpisodeShelf, slot: u32, held: &HeldEpisode, sought: &Sought<'_>, share: f32) -> Self {
+    fn of(shelf: &EpisodeShelf, slot: u32, sought: &Sought<'_>, range: Option<(i64, i64)>, share: f32) -> Self {
         let similar = sought.vector.as_ref().and_then(|asked| shelf.vectors.similarity(slot, asked));
-        let asked_about = |range: &TimeRange| range.from <= held.to && held.from < range.to;
+        let times = shelf.times[slot as usize];
+        let asked_about = |(from, to): (i64, i64)| from <= times.1 && times.0 < to;
         Self {
             words: WORDS * share,
             similar: similar.map(|similarity| sought.thresholds.measured(similarity)),
-            date: sought.range.as_ref().is_some_and(asked_about).then_some(DATE),
+            date: range.is_some_and(asked_about).then_some(DATE),
         }
     }
 
@@ -138,7 +139,6 @@ fn shares(shelf: &EpisodeShelf, sought: &Sought<'_>) -> Vec<f32> {
     shares
 }
 
-fn overlaps(held: &HeldEpisode, within: Within) -> bool {
-    let micros = Timestamp::as_microsecond;
-    within.from.is_none_or(|from| from <= micros(held.to)) && within.to.is_none_or(|to| micros(held.from) < to)
+fn overlaps((begins, ends): (i64, i64), within: Within) -> bool {
+    within.from.is_none_or(|from| from <= ends) && within.to.is_none_or(|to| begins < to)
 }

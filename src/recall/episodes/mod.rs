@@ -16,6 +16,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use uuid::Uuid;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::index::kernel::{Bytes, dot, quantise};
@@ -85,10 +86,20 @@ impl HeldEpisode {
         AsideSource::Episode { id, session, level, first, last, from, to }
     }
 
+    /// When it ended; of those that ended together one is always the later.
+    fn age(&self) -> Age {
+        (self.to, self.last, *self.id.as_uuid())
+    }
+
     fn bytes(&self) -> usize {
         size_of::<Self>() + self.summary.len() + self.terms.len() * TERM_BYTES
     }
 }
+
+type Age = (Timestamp, u64, Uuid);
+
+/// What is told of one conversation: by level, the oldest first.
+type ToldOf = HashMap<Level, Vec<(Age, u32)>>;
 
 /// A term in an episode, and the episode among those of the term.
 const TERM_BYTES: usize = 8 + 4 + 8;
@@ -98,10 +109,12 @@ const TERM_BYTES: usize = 8 + 4 + 8;
 pub(crate) struct EpisodeShelf {
     slots: Vec<Option<Arc<HeldEpisode>>>,
     free: Vec<u32>,
+    /// When each begins and ends, by slot, in microseconds: a question about a time looks at all of them.
+    times: Vec<(i64, i64)>,
     vectors: Vectors,
     by_id: HashMap<EpisodeId, u32>,
     by_term: HashMap<u64, Vec<u32>>,
-    by_session: HashMap<SessionId, Vec<u32>>,
+    by_session: HashMap<SessionId, ToldOf>,
     bytes: usize,
 }
 
@@ -111,10 +124,13 @@ impl EpisodeShelf {
         self.remove(episode.id);
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);
+            self.times.push((0, 0));
             (self.slots.len() - 1) as u32
         });
         episode.terms.iter().for_each(|term| self.by_term.entry(*term).or_default().push(slot));
-        self.by_session.entry(episode.session).or_default().push(slot);
+        let told = self.by_session.entry(episode.session).or_default().entry(episode.level).or_default();
+        told.insert(told.partition_point(|(other, _)| *other < episode.age()), (episode.age(), slot));
+        self.times[slot as usize] = (episode.from.as_microsecond(), episode.to.as_microsecond());
         self.by_id.insert(episode.id, slot);
         self.bytes += self.vectors.put(slot, episode.vector.take()) + episode.bytes();
         self.slots[slot as usize] = Some(Arc::new(episode));
@@ -126,9 +142,20 @@ impl EpisodeShelf {
         for term in &episode.terms {
             leave(&mut self.by_term, term, slot);
         }
-        leave(&mut self.by_session, &episode.session, slot);
+        self.leave_session(&episode, slot);
         self.bytes -= self.vectors.remove(slot) + episode.bytes();
         self.free.push(slot);
+    }
+
+    fn leave_session(&mut self, episode: &HeldEpisode, slot: u32) {
+        let Some(told) = self.by_session.get_mut(&episode.session) else { return };
+        if let Some(told) = told.get_mut(&episode.level) {
+            told.retain(|(_, other)| *other != slot);
+        }
+        told.retain(|_, told| !told.is_empty());
+        if told.is_empty() {
+            self.by_session.remove(&episode.session);
+        }
     }
 
     /// Lets the oldest go until the rest takes no more than this.
@@ -150,10 +177,10 @@ impl EpisodeShelf {
         self.bytes
     }
 
-    /// What is told of a conversation, at all levels, in no order.
-    pub(crate) fn of_session(&self, session: SessionId) -> impl Iterator<Item = &Arc<HeldEpisode>> {
-        let slots = self.by_session.get(&session).map_or(&[][..], Vec::as_slice);
-        slots.iter().filter_map(|slot| self.slots[*slot as usize].as_ref())
+    /// What is told of a conversation at one level, the newest first.
+    pub(crate) fn of_session(&self, session: SessionId, level: Level) -> impl Iterator<Item = &Arc<HeldEpisode>> {
+        let told = self.by_session.get(&session).and_then(|told| told.get(&level)).map_or(&[][..], Vec::as_slice);
+        told.iter().rev().filter_map(|(_, slot)| self.slots[*slot as usize].as_ref())
     }
 
     fn all(&self) -> impl Iterator<Item = (u32, &Arc<HeldEpisode>)> {

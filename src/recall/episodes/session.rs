@@ -4,9 +4,6 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use jiff::Timestamp;
-use uuid::Uuid;
-
 use super::{EpisodeShelf, HeldEpisode};
 use crate::episode::Level;
 use crate::id::{EpisodeId, SessionId};
@@ -27,34 +24,14 @@ pub(crate) fn told_of_session(
     session: SessionId,
     is_out: impl Fn(&HeldEpisode) -> bool,
 ) -> Vec<Part> {
-    let mut stretch: Option<&Arc<HeldEpisode>> = None;
-    let mut whole: Option<&Arc<HeldEpisode>> = None;
-    let mut hours: Vec<&Arc<HeldEpisode>> = Vec::new();
-    for held in shelf.of_session(session).filter(|held| !is_out(held)) {
-        match held.level {
-            Level::Stretch => newest(&mut stretch, held),
-            Level::Session => newest(&mut whole, held),
-            Level::Hour => hours.push(held),
-        }
-    }
-    let is_told = |hour: &Arc<HeldEpisode>| {
+    let of = |level: Level| shelf.of_session(session, level).filter(|held| !is_out(held));
+    let (stretch, whole) = (of(Level::Stretch).next(), of(Level::Session).next());
+    let is_told = |hour: &HeldEpisode| {
         stretch.is_some_and(|stretch| hour.tells_the_same(stretch)) || whole.is_some_and(|whole| whole.overlaps(hour))
     };
-    hours.retain(|hour| !is_told(hour));
-    hours.sort_unstable_by_key(|hour| std::cmp::Reverse(age(hour)));
+    let hours = of(Level::Hour).filter(|hour| !is_told(hour)).zip(HOUR_TOKENS);
     let ends = stretch.map(|held| (held, STRETCH_TOKENS)).into_iter().chain(whole.map(|held| (held, SESSION_TOKENS)));
-    ends.chain(hours.into_iter().zip(HOUR_TOKENS)).map(|(held, tokens)| (Arc::clone(held), tokens)).collect()
-}
-
-/// When it ended; of those that ended together one is always the later.
-fn age(held: &HeldEpisode) -> (Timestamp, u64, Uuid) {
-    (held.to, held.last, *held.id.as_uuid())
-}
-
-fn newest<'a>(best: &mut Option<&'a Arc<HeldEpisode>>, held: &'a Arc<HeldEpisode>) {
-    if best.is_none_or(|best| age(best) < age(held)) {
-        *best = Some(held);
-    }
+    ends.chain(hours).map(|(held, tokens)| (Arc::clone(held), tokens)).collect()
 }
 
 /// Summaries that were made shorter before, by name, version and tokens. Shortening takes longer than finding.

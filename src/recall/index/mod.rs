@@ -134,11 +134,14 @@ impl ScopeIndex {
         counts.into_iter().map(|(word, count)| (self.vocabulary.text(word).to_owned(), count)).collect()
     }
 
-    /// What people said in these turns, as far as it is among the newest messages.
+    /// What people said in these turns, oldest first, as far as it is among the newest messages.
     pub(crate) fn keys_of(&self, turns: &[TurnId], newest: usize) -> Vec<DocNo> {
-        let from = self.keys.len().saturating_sub(newest);
-        let is_in = |key: &usize| turns.contains(&self.keys.ids[*key].turn());
-        (from..self.keys.len()).filter(is_in).map(|key| key as DocNo).collect()
+        let from = self.keys.len().saturating_sub(newest) as DocNo;
+        let held = turns.iter().filter_map(|turn| self.turns.get(self.orders.get(turn)?));
+        let mut keys: Vec<DocNo> = held.flat_map(|held| held.first_key..held.first_key + held.keys).collect();
+        keys.retain(|key| *key >= from);
+        keys.sort_unstable();
+        keys
     }
 
     /// How many messages come with their speaker's name.
