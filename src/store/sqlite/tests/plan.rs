@@ -144,7 +144,7 @@ fn what_is_to_be_made_is_read_from_its_list() {
 /// A question looks at the topics of its user and the end of its conversation, whatever else there is.
 #[test]
 fn topics_are_read_along_their_indexes() {
-    check(topics::LIVE, "SEARCH topic USING INDEX topic_live (tenant=? AND user=?); USE TEMP B-TREE FOR ORDER BY");
+    check(topics::LIVE, "SEARCH topic USING COVERING INDEX topic_live (tenant=? AND user=?)");
     for (sql, first) in [
         (
             topics::CURRENT.to_owned(),

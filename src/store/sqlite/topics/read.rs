@@ -27,7 +27,7 @@ const CURRENT_WITHIN: usize = 16;
 /// The topics that a message may join: the last used.
 pub(in super::super) const LIVE: &str = "SELECT id, version FROM topic INDEXED BY topic_live
      WHERE tenant = ?1 AND user = ?2 AND forgotten_at IS NULL AND merged_into IS NULL
-     ORDER BY last_used DESC, key DESC LIMIT ?3";
+     ORDER BY last_used DESC, id DESC LIMIT ?3";
 
 /// The topic of the last turn of a conversation that has one.
 pub(in super::super) const CURRENT: &str = "SELECT topic.id FROM (
