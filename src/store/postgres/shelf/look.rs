@@ -23,7 +23,7 @@ const BY_MEANING: usize = 400;
 /// Most passages that stand for all.
 const SAMPLED_MAX: usize = 4_000;
 /// How much of the graph is looked at: more finds more, and takes longer.
-const EF_SEARCH: usize = 400;
+const EF_SEARCH: usize = 1_000;
 /// As in memory (`recall/passages/index`).
 const SATURATION: f32 = 1.2;
 const LENGTH: f32 = 0.75;
