@@ -84,6 +84,7 @@ pub mod quick;
 pub mod recall;
 pub mod review;
 pub mod scope;
+mod seldom;
 pub mod session;
 pub mod spelling;
 pub mod store;

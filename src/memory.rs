@@ -43,6 +43,7 @@ use crate::recall::{
     Ask, Recall, RecallError, RecallParts, RecallSettings, Recalled, SignalTable, TopicDesk, WeightTable,
 };
 use crate::scope::{Scope, Tenant};
+use crate::seldom::Seldom;
 use crate::session::{SessionEndHook, SessionPreset, Templates};
 use crate::store::live::Live;
 use crate::store::{Store, StoreError};
@@ -237,6 +238,8 @@ pub struct Memory {
     pub(crate) running: Arc<Semaphore>,
     /// Whether the memory model is left alone for a while.
     pub(crate) resting: Arc<Mutex<Rest>>,
+    /// That questions go without reminders.
+    pub(crate) without_reminders: Arc<Seldom>,
     /// One request at a time finds its place in a session.
     locks: Arc<Mutex<SessionLocks>>,
 }
@@ -285,6 +288,7 @@ impl Memory {
             live,
             running,
             resting: Arc::default(),
+            without_reminders: Arc::default(),
             locks: Arc::default(),
         }
     }

@@ -15,7 +15,7 @@ use std::time::Instant;
 
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
-use tracing::{error, info};
+use tracing::{debug, error, info};
 
 use crate::memory::Memory;
 use crate::store::{Expiry, StoreError};
@@ -39,6 +39,9 @@ pub struct CleanupReport {
     pub seconds: f64,
     /// What went wrong; what was removed before stays removed.
     pub errors: Vec<String>,
+    /// Whether that is the database, which is away: then the log knows.
+    #[serde(skip)]
+    pub is_away: bool,
 }
 
 impl Memory {
@@ -81,10 +84,7 @@ impl Memory {
                         return;
                     }
                 }
-                Err(failure) => {
-                    self.meters().store_failures.one();
-                    return report.errors.push(failure.to_string());
-                }
+                Err(failure) => return self.cleanup_failed(report, &failure),
             }
         }
     }
@@ -93,10 +93,7 @@ impl Memory {
     async fn end_facts(&self, report: &mut CleanupReport) {
         match self.expire_facts().await {
             Ok(facts) => report.facts_expired = facts,
-            Err(failure) => {
-                self.meters().store_failures.one();
-                report.errors.push(failure.to_string());
-            }
+            Err(failure) => self.cleanup_failed(report, &failure),
         }
     }
 
@@ -105,11 +102,14 @@ impl Memory {
         match self.forget_dead_webhooks().await {
             Ok(0) => {}
             Ok(gone) => info!(webhooks = gone, "{gone} webhooks that were given up are forgotten"),
-            Err(failure) => {
-                self.meters().store_failures.one();
-                report.errors.push(failure.to_string());
-            }
+            Err(failure) => self.cleanup_failed(report, &failure),
         }
+    }
+
+    fn cleanup_failed(&self, report: &mut CleanupReport, failure: &StoreError) {
+        self.meters().store_failures.one();
+        report.errors.push(failure.to_string());
+        report.is_away |= failure.is_away();
     }
 
     /// Notes that the time of facts is over. They are not told from the moment on, noted or not.
@@ -158,6 +158,9 @@ impl Memory {
         } else {
             meters.cleanup_failures.one();
             let cause = report.errors.join("; ");
+            if report.is_away {
+                return debug!(operation = "cleanup", "Cleanup waits for the database: {cause}");
+            }
             error!(operation = "cleanup", session.id = "-", user.id = "-", error = %cause, "Cleanup failed: {cause}");
         }
     }

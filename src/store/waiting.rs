@@ -29,7 +29,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use self::keys::Confirmed;
 use self::lately::Lately;
@@ -213,8 +213,12 @@ impl<S: Store + ?Sized> Waiting<S> {
         }
         if queue.len() == 0 {
             self.meters.fallback_activations.one();
-            warn!(session.id = %turn.session, user.id = %turn.scope.user(), operation = "store_turn", error = %reason,
-                  "Chat goes on, turns wait: {reason}");
+            // That a database is away is said where that is found out, once.
+            match reason.is_away() {
+                true => debug!(session.id = %turn.session, operation = "store_turn", "Turns wait: {reason}"),
+                false => warn!(session.id = %turn.session, user.id = %turn.scope.user(), operation = "store_turn",
+                               error = %reason, "Chat goes on, turns wait: {reason}"),
+            }
         }
         queue.push(turn);
         Ok(())

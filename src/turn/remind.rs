@@ -76,15 +76,27 @@ impl Memory {
             Ok(Err(error)) => (error.to_string(), matches!(error, RecallError::Store(cause) if cause.is_away())),
             Err(_) => (format!("it took longer than {} ms (`recall_timeout`)", patience.as_millis()), false),
         };
+        self.went_without(scope, session, &failure, is_away);
+        Reminded { recalled: Recalled::default(), health: Health::Degraded, took, topic, clarification: None }
+    }
+
+    /// Counts a question without reminders, and says so: the first, and then one a minute. That the database is away is known.
+    fn went_without(&self, scope: &Scope, session: Option<SessionId>, failure: &str, is_away: bool) {
         self.meters().recall_failures.one();
         let session = session.map_or_else(|| "-".to_owned(), |id| id.to_string());
-        match is_away {
-            true => debug!(session.id = %session, operation = "recall", "A question goes without reminders: {failure}"),
-            false => warn!(tenant.id = %scope.tenant(), user.id = %scope.user(), session.id = %session,
-                           operation = "recall", error = %failure,
-                           "A question in session `{session}` goes without reminders: {failure}"),
+        let unsaid = match is_away {
+            true => None,
+            false => self.without_reminders.happened(self.parts.clock.reading().steady),
+        };
+        match unsaid {
+            None => debug!(session.id = %session, operation = "recall", "A question goes without reminders: {failure}"),
+            Some(others) => {
+                let others = if others > 0 { format!("; so did {others} before it") } else { String::new() };
+                warn!(tenant.id = %scope.tenant(), user.id = %scope.user(), session.id = %session,
+                      operation = "recall", error = %failure,
+                      "A question in session `{session}` goes without reminders: {failure}{others}");
+            }
         }
-        Reminded { recalled: Recalled::default(), health: Health::Degraded, took, topic, clarification: None }
     }
 
     /// Finds the topic that a question belongs to, and tells recall about it. What fails here is done in the background.

@@ -22,7 +22,7 @@ pub(in crate::api) struct Report {
 
 impl From<CleanupReport> for Report {
     fn from(report: CleanupReport) -> Self {
-        let CleanupReport { sessions_deleted, turns_deleted, facts_expired, seconds, errors } = report;
+        let CleanupReport { sessions_deleted, turns_deleted, facts_expired, seconds, errors, .. } = report;
         Self { sessions_deleted, turns_deleted, facts_expired, seconds, errors }
     }
 }
