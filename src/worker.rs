@@ -34,6 +34,8 @@ const JOBS_RETRY: Duration = Duration::from_secs(30);
 const JOBS_PATIENCE: Duration = Duration::from_secs(1);
 /// How often full blocks are looked for.
 const BLOCKS_EVERY: Duration = Duration::from_secs(10);
+/// How soon the book of what was erased is tried again.
+const ERASURES_RETRY: Duration = Duration::from_secs(1);
 /// How often turns without a topic, and topics that changed, are looked for.
 const TOPICS_EVERY: Duration = Duration::from_secs(1);
 /// How often words are looked for that are yet to be understood.
@@ -76,6 +78,20 @@ impl Worker {
         self.tasks.push(tokio::spawn(until(self.stop.subscribe(), flush(store))));
     }
 
+    /// Erases what an older copy of the data brought back, as soon as the store answers: at the start it did not.
+    pub fn erase_again(&mut self, memory: Memory) {
+        let erase = async move {
+            while let Err(error) = memory.reapply_erasures().await {
+                not_yet("What was erased is not looked at yet", &error);
+                if !error.may_pass() {
+                    break;
+                }
+                tokio::time::sleep(ERASURES_RETRY).await;
+            }
+        };
+        self.tasks.push(tokio::spawn(until(self.stop.subscribe(), erase)));
+    }
+
     /// Ends all tasks and waits for them.
     pub async fn stop(self) {
         let _ = self.stop.send(true);
@@ -88,7 +104,7 @@ impl Worker {
 }
 
 /// Says that something has to wait; that the database is away is known already.
-fn not_yet(what: &str, error: &StoreError) {
+pub(crate) fn not_yet(what: &str, error: &StoreError) {
     match error.is_away() {
         true => debug!("{what}: {error}"),
         false => warn!(error = %error, "{what}: {error}"),

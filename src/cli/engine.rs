@@ -24,6 +24,7 @@ use crate::model::{ChatModel, relay};
 use crate::recall::WeightTable;
 use crate::session::Templates;
 use crate::store::{Sqlite, Store, Waiting};
+use crate::worker::not_yet;
 
 /// Everything that runs, in one hand.
 pub(super) struct Engine {
@@ -35,6 +36,8 @@ pub(super) struct Engine {
     pub(super) clock: Arc<ClockWatch>,
     pub(super) data: PathBuf,
     pub(super) choice: Choice,
+    /// Whether what was erased was looked at; if not, that is to be done as soon as the store answers.
+    pub(super) erased_again: bool,
 }
 
 /// An environment variable, if it is set and text.
@@ -87,10 +90,10 @@ impl Engine {
         };
         memory_settings.knowledge.parser.get_or_insert_with(own_program);
         let memory = Memory::new(parts, memory_settings);
-        erase_again(&memory).await?;
+        let erased_again = erase_again(&memory).await?;
         let queue = Arc::clone(&waiting);
         let app = App::new(memory.clone(), Arc::clone(&watch), move || queue.state(), settings);
-        Ok(Self { memory, app, file, waiting, clock: watch, data, choice })
+        Ok(Self { memory, app, file, waiting, clock: watch, data, choice, erased_again })
     }
 }
 
@@ -119,36 +122,30 @@ async fn tidy_up(store: &dyn Store) -> anyhow::Result<()> {
     match store.fail_abandoned().await {
         Ok(0) => {}
         Ok(turns) => tracing::warn!(turns, "{turns} turns were left without an answer by the last run"),
-        Err(error) if error.may_pass() => {
-            tracing::warn!(error = %error, "What the last run left unanswered cannot be marked as failed yet: {error}");
-        }
+        Err(error) if error.may_pass() => not_yet("What the last run left unanswered is not marked as failed", &error),
         Err(error) => return Err(error).context("cannot tidy up what the last run left"),
     }
     match store.jobs().release().await {
         Ok(_) => {}
         // They are claimed again when their leases lapse.
-        Err(error) if error.may_pass() => {
-            tracing::warn!(error = %error, "Jobs of the last run are not free yet: {error}")
-        }
+        Err(error) if error.may_pass() => not_yet("Jobs of the last run are not free yet", &error),
         Err(error) => return Err(error).context("cannot free the jobs of the last run"),
     }
     match store.outbox().release_parcels().await {
         Ok(_) => {}
-        Err(error) if error.may_pass() => {
-            tracing::warn!(error = %error, "Webhooks of the last run are not free yet: {error}")
-        }
+        Err(error) if error.may_pass() => not_yet("Webhooks of the last run are not free yet", &error),
         Err(error) => return Err(error).context("cannot free the webhooks of the last run"),
     }
     Ok(())
 }
 
-/// Erases what an older copy of the data brought back, before anybody can ask for it.
-async fn erase_again(memory: &Memory) -> anyhow::Result<()> {
+/// Erases what an older copy of the data brought back, before anybody can ask for it. Answers whether that could be done.
+async fn erase_again(memory: &Memory) -> anyhow::Result<bool> {
     match memory.reapply_erasures().await {
-        Ok(_) => Ok(()),
+        Ok(_) => Ok(true),
         Err(error) if error.may_pass() => {
-            tracing::warn!(error = %error, "What was erased cannot be looked at until the next start: {error}");
-            Ok(())
+            not_yet("What was erased is not looked at yet", &error);
+            Ok(false)
         }
         Err(error) => Err(error).context("cannot erase again what was erased before these data were put back"),
     }

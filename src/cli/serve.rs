@@ -49,6 +49,9 @@ async fn run(settings: Settings) -> anyhow::Result<()> {
     engine.file.iter().for_each(|file| file.announce(&format!("http://{address}")));
     let mut worker = Worker::start(engine.memory.clone(), engine.clock.clone(), settings.cleanup_every.duration());
     worker.flush(engine.waiting.clone());
+    if !engine.erased_again {
+        worker.erase_again(engine.memory.clone());
+    }
     greet(&settings, &engine, keyed);
     let limits = ServerLimits {
         connections_max: settings.connections_max,
