@@ -239,6 +239,11 @@ pub trait Store: Send + Sync + 'static {
     /// Marks turns that a former process left pending as failed. Answers how many.
     fn fail_abandoned(&self) -> StoreFuture<'_, u64>;
 
+    /// Whether turns that waited for the store are being written: work that can wait leaves it to them.
+    fn is_catching_up(&self) -> bool {
+        false
+    }
+
     /// Removes sessions of visitors, which older versions kept here, a few at a time. Answers how many went.
     fn forget_visits(&self) -> StoreFuture<'_, u64>;
 

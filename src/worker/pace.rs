@@ -1,5 +1,5 @@
 //! How fast work in the background goes on: as fast as it can while nobody asks anything, else in small pieces with rests
-//! between them, so that whoever asks has the machine.
+//! between them, so that whoever asks has the machine. While turns are written that waited for the store it rests.
 
 use std::time::{Duration, Instant};
 
@@ -9,6 +9,9 @@ use crate::memory::Memory;
 const REST_TIMES: u32 = 3;
 /// A rest is never longer: a piece may have waited for a model.
 const REST_MAX: Duration = Duration::from_millis(500);
+/// How often it is looked whether what waited is written, and how long it has the store to itself at most.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+const CATCHING_UP_MAX: Duration = Duration::from_secs(30);
 
 /// Pieces of work and the rests between them.
 pub(super) struct Pace {
@@ -30,8 +33,12 @@ impl Pace {
         done
     }
 
-    /// Rests after a piece if anybody asked something since the last rest.
+    /// Rests after a piece if anybody asked something since the last rest, and while what waited is written.
     pub(super) async fn rest(&mut self) {
+        let began = Instant::now();
+        while self.memory.parts.store.is_catching_up() && began.elapsed() < CATCHING_UP_MAX {
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
         let requests = self.memory.meters().requests.get();
         let asked = requests != self.requests_before;
         self.requests_before = requests;

@@ -349,6 +349,11 @@ impl<S: Store + ?Sized> Store for Waiting<S> {
         self.inner.fail_abandoned()
     }
 
+    fn is_catching_up(&self) -> bool {
+        // Only one who writes all that waits holds this.
+        self.flushing.try_lock().is_err()
+    }
+
     fn forget_visits(&self) -> StoreFuture<'_, u64> {
         self.inner.forget_visits()
     }
