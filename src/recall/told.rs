@@ -3,11 +3,12 @@
 use super::render::one_line;
 use crate::model::builtin::summary::{Summary, sentences};
 
-/// The texts in a context so far, each on one line.
+/// The texts in a context so far. They stand below each other, so that a sentence, which is on one line, is looked for in all
+/// of them at once.
 #[derive(Debug, Default)]
 pub(crate) struct Told {
-    said: Vec<String>,
-    summaries: Vec<String>,
+    said: String,
+    summaries: String,
 }
 
 /// Shorter sentences are in many texts.
@@ -16,17 +17,17 @@ const SENTENCE_BYTES_MIN: usize = 12;
 impl Told {
     /// A message was taken.
     pub(crate) fn say(&mut self, text: &str) {
-        self.said.push(text.to_owned());
+        put_below(&mut self.said, text);
     }
 
     /// A summary was taken.
     pub(crate) fn tell(&mut self, text: &str) {
-        self.summaries.push(text.to_owned());
+        put_below(&mut self.summaries, text);
     }
 
     /// Whether a summary says this, word for word.
     pub(crate) fn has(&self, text: &str) -> bool {
-        self.summaries.iter().any(|told| told.contains(text))
+        self.summaries.contains(text)
     }
 
     /// What of a summary is not there yet, on one line; empty for nothing.
@@ -52,9 +53,14 @@ impl Told {
 
     fn is_new(&self, sentence: &str) -> bool {
         let sentence = one_line(sentence);
-        let has = |text: &String| text.contains(&*sentence);
-        sentence.len() < SENTENCE_BYTES_MIN || !self.said.iter().chain(&self.summaries).any(has)
+        let is_there = || self.said.contains(&*sentence) || self.summaries.contains(&*sentence);
+        sentence.len() < SENTENCE_BYTES_MIN || !is_there()
     }
+}
+
+fn put_below(texts: &mut String, text: &str) {
+    texts.push_str(text);
+    texts.push('\n');
 }
 
 #[cfg(test)]

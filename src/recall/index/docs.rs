@@ -79,6 +79,8 @@ pub(crate) struct Docs {
     pub(crate) speakers: Vec<u16>,
     pub(crate) said_at: Vec<i64>,
     pub(crate) marks: Vec<Marks>,
+    /// How many words have a capital; no more than a byte holds.
+    pub(crate) capitals: Vec<u8>,
     /// Words after stop words, repeated ones counted each time.
     pub(crate) lengths: Vec<u32>,
     pub(crate) length_total: u64,
@@ -118,6 +120,7 @@ impl Docs {
         self.speakers.push(doc.speaker);
         self.said_at.push(doc.said_at);
         self.marks.push(doc.marks);
+        self.capitals.push(doc.words.iter().filter(|word| word.capital()).count().min(u8::MAX.into()) as u8);
         self.words.extend(&doc.words);
         self.word_ends.push(self.words.len() as u32);
         self.push_vector(doc.vector.as_ref());
@@ -148,6 +151,7 @@ impl Docs {
         self.speakers.truncate(at);
         self.said_at.truncate(at);
         self.marks.truncate(at);
+        self.capitals.truncate(at);
         self.lengths.truncate(at);
         self.word_ends.truncate(at);
         self.words.truncate(self.words.len() - doc.words.len());
@@ -217,7 +221,7 @@ impl Docs {
 
     /// About how much memory it takes.
     pub(crate) fn bytes(&self) -> usize {
-        const COLUMNS: usize = 16 + 4 + 2 + 8 + 10 + 4 + 4 + 4;
+        const COLUMNS: usize = 16 + 4 + 2 + 8 + 10 + 1 + 4 + 4 + 4;
         self.ids.capacity() * COLUMNS
             + self.words.capacity() * 4
             + self.vectors.capacity()

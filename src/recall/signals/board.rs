@@ -218,6 +218,9 @@ impl<'a> Board<'a> {
 
     /// Names in a message that are no participant's.
     fn capitals(&self, no: DocNo) -> usize {
+        if self.index.name_terms.is_empty() {
+            return self.index.keys.capitals[no as usize].into();
+        }
         let capitals = self.index.keys.words(no).iter().filter(|word| word.capital());
         capitals.filter(|word| !self.is_participant(self.index.vocabulary.term_of(word.word()))).count()
     }

@@ -7,6 +7,7 @@ use crate::recall::index::ScopeIndex;
 use crate::recall::index::docs::{DocNo, Docs, NONE, Posting};
 use crate::recall::index::vocabulary::TermNo;
 use crate::recall::signals::Moments;
+use crate::recall::signals::spare::Spare;
 
 const K1: f64 = 1.2;
 const B: f64 = 0.75;
@@ -42,18 +43,19 @@ pub(crate) type Wanted = (TermNo, f64);
 /// Scores of those messages that have one. Most of a large memory has nothing to do with a question: whoever goes
 /// through scores goes through these alone.
 pub(crate) struct Scores {
-    values: Vec<f32>,
+    docs: usize,
+    values: Spare<f32>,
     found: Vec<DocNo>,
 }
 
 impl Scores {
     fn new(docs: usize) -> Self {
-        Self { values: vec![0.0; docs], found: Vec::new() }
+        Self { docs, values: Spare::take(docs), found: Vec::new() }
     }
 
     /// Adds to a message's score; what is added is above zero.
     fn add(&mut self, no: DocNo, value: f32) {
-        let score = &mut self.values[no as usize];
+        let score = &mut self.values.zeros[no as usize];
         if *score == 0.0 {
             self.found.push(no);
         }
@@ -62,7 +64,7 @@ impl Scores {
 
     /// A message's score, zero for those that were not found.
     pub(crate) fn of(&self, no: DocNo) -> f32 {
-        self.values[no as usize]
+        self.values.zeros[no as usize]
     }
 
     /// The messages that have a score, each once.
@@ -72,7 +74,15 @@ impl Scores {
 
     /// Mean and spread over all messages.
     pub(crate) fn moments(&self) -> Moments {
-        Moments::with_zeros(self.found.iter().map(|no| (self.of(*no), 1)), self.values.len())
+        Moments::with_zeros(self.found.iter().map(|no| (self.of(*no), 1)), self.docs)
+    }
+}
+
+impl Drop for Scores {
+    fn drop(&mut self) {
+        for no in &self.found {
+            self.values.zeros[*no as usize] = 0.0;
+        }
     }
 }
 
@@ -231,26 +241,26 @@ pub(crate) fn sessions(index: &ScopeIndex, terms: &[Wanted]) -> Scores {
 }
 
 /// How often the messages use the term at hand.
-struct Counts(Vec<u8>);
+struct Counts(Spare<u8>);
 
 impl Counts {
     fn new(docs: usize) -> Self {
-        Self(vec![0; docs])
+        Self(Spare::take(docs))
     }
 
     fn fill(&mut self, postings: &[Posting]) {
         for posting in postings {
-            self.0[posting.doc() as usize] = posting.times();
+            self.0.zeros[posting.doc() as usize] = posting.times();
         }
     }
 
     fn clear(&mut self, postings: &[Posting]) {
         for posting in postings {
-            self.0[posting.doc() as usize] = 0;
+            self.0.zeros[posting.doc() as usize] = 0;
         }
     }
 
     fn of(&self, no: DocNo) -> u32 {
-        self.0[no as usize].into()
+        self.0.zeros[no as usize].into()
     }
 }
