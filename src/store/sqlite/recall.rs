@@ -3,13 +3,15 @@
 //! **Invariant:** a row is there only while its turn is shown and says what the row was made from. Whoever writes
 //! a turn calls [`added`] or [`rewritten`]; triggers see to those that are hidden or removed.
 
+use std::collections::HashMap;
+
 use uuid::Uuid;
 
 use super::changes;
 use super::connect::meaning;
 use super::row::{COLUMNS, NEXT, TurnRow};
 use super::session::{rows_max, send};
-use super::sql::{self, Connection, OptionalExtension, Row, params};
+use super::sql::{self, Connection, OptionalExtension, Row, ToSql, params};
 use crate::id::{SessionId, TurnId};
 use crate::scope::Scope;
 use crate::session::{Turn, TurnStatus};
@@ -262,22 +264,39 @@ pub(super) fn touched(
     Ok((entries, gone))
 }
 
+/// Turns that are looked up by one statement: a database elsewhere is asked as seldom as can be.
+const LOOKED_UP_AT_ONCE: usize = 8;
+
+/// Some turns of a user by their ids.
+pub(super) fn turns_by_id_sql() -> String {
+    let ids: Vec<String> = (3..3 + LOOKED_UP_AT_ONCE).map(|at| format!("?{at}")).collect();
+    format!(
+        "SELECT {COLUMNS}, session.id FROM turn CROSS JOIN session ON session.key = turn.session
+         WHERE turn.id IN ({}) AND tenant = ?1 AND user = ?2 AND {SHOWN}",
+        ids.join(", ")
+    )
+}
+
 /// Several turns, in the order asked for; what may not be shown is left out.
 pub(super) fn turns_by_id(db: &Connection, scope: &Scope, ids: &[TurnId]) -> Result<Vec<Turn>, StoreError> {
-    let sql = format!(
-        "SELECT {COLUMNS}, session.id FROM turn CROSS JOIN session ON session.key = turn.session
-         WHERE turn.id = ?1 AND tenant = ?2 AND user = ?3 AND {SHOWN} LIMIT 1"
-    );
-    let (tenant, user) = (scope.tenant().as_str(), scope.user().as_str());
-    let mut statement = db.prepare_cached(&sql).map_err(|error| meaning(&error))?;
-    let mut turns = Vec::with_capacity(ids.len());
-    for id in ids {
-        let values = params![id.as_uuid().as_bytes(), tenant, user];
-        let read = |row: &Row<'_>| Ok((SessionId::from_uuid(Uuid::from_bytes(row.get(NEXT)?)), TurnRow::read(row)?));
-        let found = statement.query_row(values, read).optional().map_err(|error| meaning(&error))?;
-        turns.extend(found.and_then(|(session, row)| row.said(db, session).ok()));
+    let mut found: HashMap<TurnId, Turn> = HashMap::with_capacity(ids.len());
+    let mut statement = db.prepare_cached(&turns_by_id_sql()).map_err(|error| meaning(&error))?;
+    for some in ids.chunks(LOOKED_UP_AT_ONCE) {
+        let (tenant, user) = (scope.tenant().as_str(), scope.user().as_str());
+        // Too few are filled up with the last.
+        let bytes: Vec<&[u8; 16]> =
+            (0..LOOKED_UP_AT_ONCE).map(|at| some[at.min(some.len() - 1)].as_uuid().as_bytes()).collect();
+        let mut values: Vec<&dyn ToSql> = vec![&tenant, &user];
+        values.extend(bytes.iter().map(|id| *id as &dyn ToSql));
+        let mut rows = statement.query(values.as_slice()).map_err(|error| meaning(&error))?;
+        while let Some(row) = rows.next().map_err(|error| meaning(&error))? {
+            let read =
+                |row: &Row<'_>| Ok((SessionId::from_uuid(Uuid::from_bytes(row.get(NEXT)?)), TurnRow::read(row)?));
+            let (session, row) = read(row).map_err(|error: sql::Error| meaning(&error))?;
+            found.extend(row.said(db, session).ok().map(|turn| (turn.id, turn)));
+        }
     }
-    Ok(turns)
+    Ok(ids.iter().filter_map(|id| found.get(id).cloned()).collect())
 }
 
 /// Where turns wait for this.

@@ -141,6 +141,14 @@ fn what_is_to_be_made_is_read_from_its_list() {
     });
 }
 
+/// What was found is read by its ids.
+#[test]
+fn turns_are_looked_up_along_their_index() {
+    check_each(&recall::turns_by_id_sql(), |plan| {
+        assert!(plan.starts_with("SEARCH turn USING INDEX turn_by_id (id=?") && !plan.contains("SCAN"), "{plan}");
+    });
+}
+
 /// A question looks at the topics of its user and the end of its conversation, whatever else there is.
 #[test]
 fn topics_are_read_along_their_indexes() {
