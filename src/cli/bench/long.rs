@@ -45,6 +45,9 @@ const DIGEST_EVERY: usize = 10;
 /// Digest is timed over the last turns.
 const TIMED: usize = 500;
 
+/// The first questions warm everything up.
+const WARMING: usize = 20;
+
 /// What is measured of one length.
 struct Measured {
     turns: usize,
@@ -59,90 +62,120 @@ struct Measured {
 pub(super) async fn run(args: &LongArgs) -> anyhow::Result<Vec<Sheet>> {
     ensure!(args.turns.iter().all(|turns| *turns >= TIMED), "a round needs {TIMED} turns");
     ensure!(args.questions > 0, "a round needs a question");
-    let (mut rounds, mut by) = (Vec::new(), String::new());
+    let mut talks = Vec::new();
     for turns in &args.turns {
-        let stage = Stage::open(&args.vectors).await?;
-        by = stage.vectors_by();
-        rounds.push(round(args, &stage, *turns).await?);
+        talks.push(Talk::of(args, *turns).await?);
     }
+    let mut asked = vec![Asked::default(); talks.len()];
+    for talk in &talks {
+        for question in talk.questions.iter().take(WARMING) {
+            talk.ask(question, &mut Asked::default()).await?;
+        }
+        talk.model.start_again();
+    }
+    // All lengths in turn, so that a noisy moment hits all.
+    for n in 0..args.questions {
+        for (talk, asked) in talks.iter().zip(&mut asked) {
+            talk.ask(&talk.questions[n], asked).await?;
+        }
+    }
+    let mut rounds = Vec::new();
+    for (talk, asked) in talks.iter().zip(asked) {
+        rounds.push(talk.measured(asked).await?);
+    }
+    let by = talks.first().map(|talk| talk.stage.vectors_by()).unwrap_or_default();
     Ok(vec![sheet(title("A long conversation", &by), &rounds)])
 }
 
-async fn round(args: &LongArgs, stage: &Stage, turns: usize) -> anyhow::Result<Measured> {
-    let model = Arc::new(Counting::default());
-    let memory = stage.memory_with_model(Arc::clone(&model) as _);
-    let scope = Scope::new(Tenant::default(), User::anonymous());
-    let session = memory.create_session(&scope, None, SessionSeed::default()).await?.id;
-    let talk = Talk { stage, memory: &memory, scope: &scope, session };
-    let mut chatter = Chatter::new(turns as u64);
-    let (said, digest) = talk.fill(&mut chatter, turns).await?;
-    let mut about = || said[chatter.below(said.len() as u64) as usize].clone();
-    let asked: Vec<String> = (0..args.questions).map(|_| about()).collect();
-    let mut chatter = Chatter::new(1);
-    let questions: Vec<String> = asked.iter().map(|about| chatter.question(about)).collect();
-    // The first questions warm everything up.
-    talk.ask_all(&questions[..questions.len().min(20)]).await?;
-    model.start_again();
-    let (recall, recalled) = talk.ask_all(&questions).await?;
-    let episodes = talk.episodes().await?;
-    let (bytes, _) = memory.recall_desk().in_memory();
-    Ok(Measured { turns, context: model.mean(), recalled, recall, digest, episodes, bytes })
-}
-
-/// The conversation.
-struct Talk<'a> {
-    stage: &'a Stage,
-    memory: &'a Memory,
-    scope: &'a Scope,
+/// A conversation.
+struct Talk {
+    stage: Stage,
+    memory: Memory,
+    model: Arc<Counting>,
+    scope: Scope,
     session: SessionId,
+    turns: usize,
+    digest: Duration,
+    questions: Vec<String>,
 }
 
-impl Talk<'_> {
-    /// Talks for so many turns. Answers what the user said, and how long digest took for each of the last turns.
-    async fn fill(&self, chatter: &mut Chatter, turns: usize) -> anyhow::Result<(Vec<String>, Duration)> {
-        let bar = progress("talking", "turns", turns)?;
-        let begun = Timestamp::now() - PAUSE * i32::try_from(turns)?;
-        let (mut said, mut digest) = (Vec::with_capacity(turns), Duration::ZERO);
-        for n in 0..turns {
+/// What came of the questions so far.
+#[derive(Clone, Default)]
+struct Asked {
+    times: Vec<Duration>,
+    tokens: usize,
+}
+
+impl Talk {
+    /// Talks for so many turns, and thinks of questions about what was said.
+    async fn of(args: &LongArgs, turns: usize) -> anyhow::Result<Self> {
+        let (stage, model) = (Stage::open(&args.vectors).await?, Arc::new(Counting::default()));
+        let memory = stage.memory_with_model(Arc::clone(&model) as _);
+        let scope = Scope::new(Tenant::default(), User::anonymous());
+        let session = memory.create_session(&scope, None, SessionSeed::default()).await?.id;
+        let (digest, questions) = (Duration::ZERO, Vec::new());
+        let mut talk = Self { stage, memory, model, scope, session, turns, digest, questions };
+        let mut chatter = Chatter::new(turns as u64);
+        let said = talk.fill(&mut chatter).await?;
+        let mut about = || said[chatter.below(said.len() as u64) as usize].as_str();
+        let about: Vec<&str> = (0..args.questions).map(|_| about()).collect();
+        let mut chatter = Chatter::new(1);
+        talk.questions = about.into_iter().map(|about| chatter.question(about)).collect();
+        Ok(talk)
+    }
+
+    /// Answers what the user said. How long digest took for each of the last turns is noted.
+    async fn fill(&mut self, chatter: &mut Chatter) -> anyhow::Result<Vec<String>> {
+        let bar = progress("talking", "turns", self.turns)?;
+        let begun = Timestamp::now() - PAUSE * i32::try_from(self.turns)?;
+        let (mut said, mut digest) = (Vec::with_capacity(self.turns), Duration::ZERO);
+        for n in 0..self.turns {
             let (query, response) = (chatter.message(), chatter.reply());
             said.push(query.clone());
             let created_at = Some(begun + PAUSE * i32::try_from(n)?);
             let turn = PastTurn { query, response, metadata: Default::default(), created_at };
-            self.memory.add_turn(self.scope, self.session, turn).await?;
+            self.memory.add_turn(&self.scope, self.session, turn).await?;
             if (n + 1) % DIGEST_EVERY == 0 {
                 let started = Instant::now();
                 self.memory.run_jobs_once().await?;
-                digest += if n >= turns - TIMED { started.elapsed() } else { Duration::ZERO };
+                digest += if n >= self.turns - TIMED { started.elapsed() } else { Duration::ZERO };
             }
             bar.inc(1);
         }
         bar.finish_and_clear();
-        self.stage.settle(self.memory).await?;
-        Ok((said, digest / TIMED as u32))
+        self.stage.settle(&self.memory).await?;
+        self.digest = digest / TIMED as u32;
+        Ok(said)
     }
 
-    /// How long recall took for each question, in order, and the mean tokens of what it came to.
-    async fn ask_all(&self, questions: &[String]) -> anyhow::Result<(Vec<Duration>, f64)> {
-        let (mut times, mut tokens) = (Vec::new(), 0);
-        for question in questions {
-            let request = TurnRequest { query: question.clone(), session: Some(self.session), ..self.request() };
-            let answer = self.memory.take_turn(self.scope, request)?.answer().await?;
-            times.push(answer.shown.recall_time);
-            tokens += answer.shown.tokens;
-            self.memory.run_jobs_once().await?;
-            self.stage.settle(self.memory).await?;
-        }
-        times.sort_unstable();
-        Ok((times, tokens as f64 / questions.len() as f64))
+    /// Asks a question, and notes how long recall took and the tokens of what it came to.
+    async fn ask(&self, question: &str, asked: &mut Asked) -> anyhow::Result<()> {
+        let request = TurnRequest {
+            session: Some(self.session),
+            seed: SessionSeed::default(),
+            query: question.to_owned(),
+            role: None,
+            stream: false,
+        };
+        let answer = self.memory.take_turn(&self.scope, request)?.answer().await?;
+        asked.times.push(answer.shown.recall_time);
+        asked.tokens += answer.shown.tokens;
+        self.memory.run_jobs_once().await?;
+        self.stage.settle(&self.memory).await
     }
 
-    fn request(&self) -> TurnRequest {
-        TurnRequest { session: None, seed: SessionSeed::default(), query: String::new(), role: None, stream: false }
-    }
-
-    async fn episodes(&self) -> anyhow::Result<usize> {
-        let page = self.memory.episodes(self.scope, None, PageRequest::first(1_000_000)).await?;
-        Ok(page.items.len())
+    async fn measured(&self, mut asked: Asked) -> anyhow::Result<Measured> {
+        asked.times.sort_unstable();
+        let page = self.memory.episodes(&self.scope, None, PageRequest::first(1_000_000)).await?;
+        Ok(Measured {
+            turns: self.turns,
+            context: self.model.mean(),
+            recalled: asked.tokens as f64 / asked.times.len() as f64,
+            recall: asked.times,
+            digest: self.digest,
+            episodes: page.items.len(),
+            bytes: self.memory.recall_desk().in_memory().0,
+        })
     }
 }
 
