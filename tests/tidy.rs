@@ -13,7 +13,7 @@ const FLOORS: [&str; 7] = [
     "store",
     "takeout → clarify → knowledge → fact → live → episode → topic → session, tenant, webhook",
     "model",
-    "message, scope, job, clock, id, tokens, language, period, meter, mode, spelling, quick",
+    "message, scope, job, clock, id, tokens, language, period, meter, mode, spelling, quick, seldom",
 ];
 
 /// Arrows between neighbours that the lists above cannot say, each with its reason.
