@@ -156,7 +156,6 @@ impl Shared {
     fn count(topics: &[Known<'_>], remark: &Remark) -> Self {
         let mut counted = Self { topics: vec![TopicWords::default(); topics.len()], total: 0.0, unknown: 0.0 };
         for word in &remark.words {
-            std::hint::black_box(topics.iter().fold(0, |seen, topic| seen ^ topic.sketch.near(word.stem)));
             let used: Vec<Option<Speaker>> = topics.iter().map(|topic| topic.sketch.used(word.stem)).collect();
             let users = used.iter().flatten().count();
             let weight = word.weight / users.max(1) as f32;

@@ -96,22 +96,13 @@ impl Sketch {
     /// Looks a word up. Stems are hashes, spread evenly: where one stands can be told from its value, give or take a few
     /// places, so that hundreds of topics are looked through without going through the memory of any.
     fn word(&self, stem: u64) -> Option<&SketchWord> {
-        let (before, after) = self.words.split_at(self.about(stem));
+        let guess = ((u128::from(stem) * self.words.len() as u128) >> 64) as usize;
+        let (before, after) = self.words.split_at(guess);
         let found = match before.last() {
             Some(last) if last.stem >= stem => before.iter().rev().find(|word| word.stem <= stem),
             _ => after.iter().find(|word| word.stem >= stem),
         };
         found.filter(|word| word.stem == stem)
-    }
-
-    fn about(&self, stem: u64) -> usize {
-        ((u128::from(stem) * self.words.len() as u128) >> 64) as usize
-    }
-
-    /// What stands where a word would: reading it from many topics, one right after the other, has all their memory brought at
-    /// the same time. Looking the word up then waits for none.
-    pub(super) fn near(&self, stem: u64) -> u64 {
-        self.words.get(self.about(stem)).map_or(0, |word| word.stem)
     }
 
     /// Words of the user with what they are worth.
@@ -201,30 +192,14 @@ fn add(sum: &mut [f32], vector: &[f32]) {
 
 /// How much two vectors point in the same direction; zero when one of them says nothing.
 pub(super) fn similarity(a: &[f32], b: &[f32]) -> f32 {
-    let (product, a_square, b_square) = products(a, b);
+    let (mut product, mut a_square, mut b_square) = (0.0_f32, 0.0_f32, 0.0_f32);
+    for (a, b) in a.iter().zip(b) {
+        product += a * b;
+        a_square += a * a;
+        b_square += b * b;
+    }
     let similarity = product / (a_square.sqrt() * b_square.sqrt());
     if similarity.is_finite() { similarity.clamp(-1.0, 1.0) } else { 0.0 }
-}
-
-/// Sums that are kept side by side: an addition need not wait for the one before.
-const LANES: usize = 8;
-
-/// The products of two vectors with each other and with themselves.
-fn products(a: &[f32], b: &[f32]) -> (f32, f32, f32) {
-    let length = a.len().min(b.len());
-    let (a, a_rest) = a[..length].as_chunks::<LANES>();
-    let (b, b_rest) = b[..length].as_chunks::<LANES>();
-    let mut sums = [[0.0_f32; LANES]; 3];
-    for (a, b) in a.iter().zip(b) {
-        for lane in 0..LANES {
-            sums[0][lane] += a[lane] * b[lane];
-            sums[1][lane] += a[lane] * a[lane];
-            sums[2][lane] += b[lane] * b[lane];
-        }
-    }
-    let rest = |of: fn(f32, f32) -> f32| a_rest.iter().zip(b_rest).map(|(a, b)| of(*a, *b)).sum::<f32>();
-    let [product, a_square, b_square] = sums.map(|lanes| lanes.iter().sum::<f32>());
-    (product + rest(|a, b| a * b), a_square + rest(|a, _| a * a), b_square + rest(|_, b| b * b))
 }
 
 #[cfg(test)]
