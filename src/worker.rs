@@ -34,7 +34,7 @@ const JOBS_RETRY: Duration = Duration::from_secs(30);
 const JOBS_PATIENCE: Duration = Duration::from_secs(1);
 /// How often full blocks are looked for.
 const BLOCKS_EVERY: Duration = Duration::from_secs(10);
-/// How soon the book of what was erased is tried again.
+/// How soon the book of what was erased is tried again while the database is away.
 const ERASURES_RETRY: Duration = Duration::from_secs(1);
 /// How often turns without a topic, and topics that changed, are looked for.
 const TOPICS_EVERY: Duration = Duration::from_secs(1);
@@ -86,7 +86,8 @@ impl Worker {
                 if !error.may_pass() {
                     break;
                 }
-                tokio::time::sleep(ERASURES_RETRY).await;
+                // A database that is away says nothing each time; a disk that is full would.
+                tokio::time::sleep(if error.is_away() { ERASURES_RETRY } else { ROWS_RETRY }).await;
             }
         };
         self.tasks.push(tokio::spawn(until(self.stop.subscribe(), erase)));

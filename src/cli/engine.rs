@@ -122,7 +122,7 @@ async fn tidy_up(store: &dyn Store) -> anyhow::Result<()> {
     match store.fail_abandoned().await {
         Ok(0) => {}
         Ok(turns) => tracing::warn!(turns, "{turns} turns were left without an answer by the last run"),
-        Err(error) if error.may_pass() => not_yet("What the last run left unanswered is not marked as failed", &error),
+        Err(error) if error.may_pass() => not_yet("What the last run left unanswered is not marked yet", &error),
         Err(error) => return Err(error).context("cannot tidy up what the last run left"),
     }
     match store.jobs().release().await {
