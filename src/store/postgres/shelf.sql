@@ -1,9 +1,20 @@
 -- Passages of tenants that know too much to be held in memory, as the database searches them. Made where pgvector is installed; everything
 -- in here is derived and may be dropped at any time.
 
+-- Vectors lay in the graph as they are; it finds more of the nearest without what all have in common. They are made anew, in another table:
+-- an older version that still runs beside this one must not put its own in.
+DO $$
+BEGIN
+    IF to_regclass(current_schema() || '.passage_vector') IS NOT NULL THEN
+        DROP TABLE passage_vector;
+        DROP TABLE knowledge_shelf;
+    END IF;
+END $$;
+
 -- Which tenants are searched here, and what their passages are like all together.
 CREATE TABLE IF NOT EXISTS knowledge_shelf (
-    home     text   COLLATE "C" PRIMARY KEY DEFAULT current_setting('recalld.tenant') CHECK (home <> ''),
+    home     text   COLLATE "C" PRIMARY KEY DEFAULT current_setting('recalld.tenant') CHECK (home <> '')
+        REFERENCES knowledge ON DELETE CASCADE,
     -- The version of the tenant's knowledge that is ready as a whole.
     version  bigint NOT NULL,
     passages bigint NOT NULL,
@@ -24,8 +35,19 @@ CREATE TABLE IF NOT EXISTS passage_words (
 );
 CREATE INDEX IF NOT EXISTS passage_words_found ON passage_words USING gin (words) WITH (fastupdate = off);
 
--- What a passage means. A graph has vectors of one length, so there is one for each length that is in use.
-CREATE TABLE IF NOT EXISTS passage_vector (
+-- What the vectors of a tenant's passages have in common, by who made them. It never changes while there are vectors: it is taken from
+-- each before that is kept, which changes no order by inner product, because every product with a question loses the same.
+CREATE TABLE IF NOT EXISTS knowledge_centre (
+    home     text   COLLATE "C" NOT NULL DEFAULT current_setting('recalld.tenant') CHECK (home <> '')
+        REFERENCES knowledge ON DELETE CASCADE,
+    embedder text   COLLATE "C" NOT NULL,
+    vector   vector NOT NULL,
+    PRIMARY KEY (home, embedder)
+);
+
+-- What a passage means, without what all have in common. A graph has vectors of one length, so there is one for each length that is in
+-- use.
+CREATE TABLE IF NOT EXISTS passage_meaning (
     home       text     COLLATE "C" NOT NULL DEFAULT current_setting('recalld.tenant') CHECK (home <> ''),
     document   bigint   NOT NULL,
     number     bigint   NOT NULL,
@@ -37,7 +59,7 @@ CREATE TABLE IF NOT EXISTS passage_vector (
     PRIMARY KEY (home, document, number),
     FOREIGN KEY (home, document, number) REFERENCES passage_words (home, document, number) ON DELETE CASCADE
 );
-CREATE INDEX IF NOT EXISTS passage_vector_sample ON passage_vector (home) WHERE sampled;
+CREATE INDEX IF NOT EXISTS passage_meaning_sample ON passage_meaning (home) WHERE sampled;
 
 -- What a document calls itself is searched with each of its passages.
 CREATE OR REPLACE FUNCTION document_renamed() RETURNS trigger LANGUAGE plpgsql AS $$

@@ -1,9 +1,13 @@
 //! Making passages ready to be searched.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
 use super::super::connect::meaning;
 use super::super::episode::floats;
 use super::super::session::{rows_max, send};
 use super::super::sql::{Connection, Row, params};
+use super::centre::Centre;
 use super::{DIMENSIONS, HERE, lexeme};
 use crate::knowledge::{Passage, terms_of};
 use crate::store::StoreError;
@@ -38,11 +42,15 @@ pub(super) fn fill(db: &Connection, held_max: usize, limit: usize) -> Result<u64
     if !is_large(db, held_max)? {
         send(db, &format!("DELETE FROM knowledge_shelf WHERE {HERE}"), [])?;
         send(db, &format!("DELETE FROM passage_words WHERE {HERE}"), [])?;
+        send(db, &format!("DELETE FROM knowledge_centre WHERE {HERE}"), [])?;
         return Ok(0);
     }
     let due = due(db, limit)?;
     let sampled_one_in = (passages(db)? / SAMPLED_MIN).clamp(1, SAMPLED_ONE_IN);
-    due.iter().try_for_each(|due| put(db, due, sampled_one_in))?;
+    let mut centres = HashMap::new();
+    for due in &due {
+        put(db, due, sampled_one_in, &mut centres)?;
+    }
     if due.len() < limit {
         let all = format!(
             "INSERT INTO knowledge_shelf (version, passages, words)
@@ -80,10 +88,10 @@ fn due(db: &Connection, limit: usize) -> Result<Vec<Due>, StoreError> {
                FROM passage JOIN document ON document.key = passage.document
                LEFT JOIN passage_words ON passage_words.document = passage.document
                    AND passage_words.number = passage.number
-               LEFT JOIN passage_vector ON passage_vector.document = passage.document
-                   AND passage_vector.number = passage.number
+               LEFT JOIN passage_meaning ON passage_meaning.document = passage.document
+                   AND passage_meaning.number = passage.number
                WHERE passage.home = current_setting('recalld.tenant') AND (passage_words.number IS NULL
-                   OR (passage.embedder IS NOT NULL AND passage_vector.embedder IS DISTINCT FROM passage.embedder))
+                   OR (passage.embedder IS NOT NULL AND passage_meaning.embedder IS DISTINCT FROM passage.embedder))
                LIMIT ?1";
     let read = |row: &Row<'_>| {
         let passage = Passage {
@@ -108,7 +116,10 @@ fn due(db: &Connection, limit: usize) -> Result<Vec<Due>, StoreError> {
     rows.collect::<Result<_, _>>().map_err(|error| meaning(&error))
 }
 
-fn put(db: &Connection, due: &Due, sampled_one_in: u64) -> Result<(), StoreError> {
+/// What the vectors of each embedder have in common.
+type Centres<'a> = HashMap<&'a str, Centre>;
+
+fn put<'a>(db: &Connection, due: &'a Due, sampled_one_in: u64, centres: &mut Centres<'a>) -> Result<(), StoreError> {
     let terms = terms_of(&due.searched);
     let words: Vec<String> = terms.counts.iter().map(|(term, _)| lexeme(&due.tenant, *term)).collect();
     let counts: Vec<u8> =
@@ -119,12 +130,17 @@ fn put(db: &Connection, due: &Due, sampled_one_in: u64) -> Result<(), StoreError
     send(db, sql, params![due.document, due.number, i64::from(terms.length), words.join(" "), counts])?;
     let vector = due.vector.as_deref().map(floats).filter(|vector| DIMENSIONS.contains(&vector.len()));
     let (Some(embedder), Some(vector)) = (&due.embedder, vector) else { return Ok(()) };
-    let sql = "INSERT INTO passage_vector (document, number, embedder, dimensions, sampled, vector)
+    let sql = "INSERT INTO passage_meaning (document, number, embedder, dimensions, sampled, vector)
                VALUES (?1, ?2, ?3, ?4, ?5, ?6::text::halfvec)
                ON CONFLICT (document, number) DO UPDATE SET embedder = excluded.embedder,
                    dimensions = excluded.dimensions, vector = excluded.vector";
     let chance = due.document.unsigned_abs() ^ due.number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let sampled = chance.is_multiple_of(sampled_one_in);
+    let centre = match centres.entry(embedder) {
+        Entry::Occupied(known) => known.into_mut(),
+        Entry::Vacant(unknown) => unknown.insert(Centre::of(db, embedder)?),
+    };
+    let vector = centre.taken_from(vector);
     send(db, sql, params![due.document, due.number, embedder, vector.len(), sampled, written(&vector)])
 }
 

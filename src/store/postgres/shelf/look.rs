@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::super::connect::meaning;
 use super::super::sql::{self, Connection, OptionalExtension, Row, params};
 use super::fill::written;
-use super::{DIMENSIONS, HERE, lexeme};
+use super::{DIMENSIONS, HERE, centre, lexeme};
 use crate::id::DocumentId;
 use crate::knowledge::{AskedTerm, Measure, Measures, Seen};
 use crate::store::{AskedPassages, SeenPassages, SeenPlace, StoreError};
@@ -51,7 +51,7 @@ pub(super) fn look(db: &Connection, tenant: &str, asked: &AskedPassages) -> Resu
     if vector.is_some_and(|vector| !DIMENSIONS.contains(&vector.len())) {
         return Ok(None);
     }
-    let vector = vector.map(|vector| Meant { dimensions: vector.len(), words: written(vector), by: &asked.embedder });
+    let vector = vector.map(|vector| Meant::of(db, vector, &asked.embedder)).transpose()?;
     let sampled = vector.as_ref().map(|vector| sample(db, vector)).transpose()?.unwrap_or_default();
     let words = words(db, tenant, &asked.terms, &shelf, &sampled)?;
     let mut found = by_words(db, &words)?;
@@ -71,6 +71,16 @@ struct Meant<'a> {
     dimensions: usize,
     words: String,
     by: &'a str,
+    /// What a product with a vector that is kept lacks.
+    lost: f32,
+}
+
+impl<'a> Meant<'a> {
+    fn of(db: &Connection, vector: &[f32], by: &'a str) -> Result<Self, StoreError> {
+        let (dimensions, words) = (vector.len(), written(vector));
+        let lost = centre::lost(db, by, dimensions, &words)?;
+        Ok(Self { dimensions, words, by, lost })
+    }
 }
 
 fn shelf(db: &Connection) -> Result<Option<Shelf>, StoreError> {
@@ -161,7 +171,7 @@ pub(in super::super) fn nearest(
     let set = format!("SET LOCAL enable_indexscan = {scan}; SET LOCAL hnsw.ef_search = {EF_SEARCH}");
     db.batch(&set).map_err(|error| meaning(&error))?;
     let sql = format!(
-        "SELECT document, number FROM passage_vector WHERE {HERE} AND dimensions = {dimensions}
+        "SELECT document, number FROM passage_meaning WHERE {HERE} AND dimensions = {dimensions}
          ORDER BY vector::halfvec({dimensions}) <#> '{}'::halfvec({dimensions}) LIMIT {best}",
         written(vector)
     );
@@ -171,12 +181,12 @@ pub(in super::super) fn nearest(
 /// The nearest passages, by the graph. Here and below the vector stands in a query of its own, so that its words are read once and
 /// not for each passage.
 fn by_meaning(db: &Connection, vector: &Meant<'_>) -> Result<BTreeSet<Place>, StoreError> {
-    let Meant { dimensions, words, by } = vector;
+    let Meant { dimensions, words, by, .. } = vector;
     // Others lie in the same graph: looking goes on until there are enough of this tenant's.
     let set = format!("SET LOCAL hnsw.iterative_scan = 'relaxed_order'; SET LOCAL hnsw.ef_search = {EF_SEARCH}");
     db.batch(&set).map_err(|error| meaning(&error))?;
     let sql = format!(
-        "SELECT document, number FROM passage_vector WHERE {HERE} AND dimensions = {dimensions} AND embedder = ?2
+        "SELECT document, number FROM passage_meaning WHERE {HERE} AND dimensions = {dimensions} AND embedder = ?2
          ORDER BY vector::halfvec({dimensions}) <#> (SELECT ?1::text::halfvec({dimensions})) LIMIT {BY_MEANING}"
     );
     let mut statement = db.prepare_cached(&sql).map_err(|error| meaning(&error))?;
@@ -193,17 +203,17 @@ struct Sampled {
 
 /// Some passages, by chance.
 fn sample(db: &Connection, vector: &Meant<'_>) -> Result<Vec<Sampled>, StoreError> {
-    let Meant { dimensions, words: meant, by } = vector;
+    let Meant { dimensions, words: meant, by, lost } = vector;
     let sql = format!(
         "SELECT passage_words.length, passage_words.counts,
                 -(vector::halfvec({dimensions}) <#> (SELECT ?1::text::halfvec({dimensions})))
-         FROM passage_vector JOIN passage_words ON passage_words.home = passage_vector.home
-             AND passage_words.document = passage_vector.document AND passage_words.number = passage_vector.number
-         WHERE passage_vector.home = current_setting('recalld.tenant') AND sampled AND dimensions = {dimensions}
+         FROM passage_meaning JOIN passage_words ON passage_words.home = passage_meaning.home
+             AND passage_words.document = passage_meaning.document AND passage_words.number = passage_meaning.number
+         WHERE passage_meaning.home = current_setting('recalld.tenant') AND sampled AND dimensions = {dimensions}
              AND embedder = ?2 LIMIT {SAMPLED_MAX}"
     );
     let read = |row: &Row<'_>| {
-        let (length, near) = (row.get::<_, i64>(0)? as f32, row.get::<_, f64>(2)? as f32);
+        let (length, near) = (row.get::<_, i64>(0)? as f32, row.get::<_, f64>(2)? as f32 + lost);
         Ok(Sampled { length, counts: row.get(1)?, near })
     };
     let mut statement = db.prepare_cached(&sql).map_err(|error| meaning(&error))?;
@@ -243,8 +253,8 @@ fn exactly(
     let list = |of: fn(&Place) -> i64| found.iter().map(|place| of(place).to_string()).collect::<Vec<_>>().join(" ");
     let near = match vector {
         Some(Meant { dimensions, .. }) => format!(
-            "CASE WHEN passage_vector.dimensions = {dimensions} AND passage_vector.embedder = ?4
-                 THEN -(passage_vector.vector::halfvec({dimensions}) <#> (SELECT ?3::text::halfvec({dimensions}))) END"
+            "CASE WHEN passage_meaning.dimensions = {dimensions} AND passage_meaning.embedder = ?4
+                 THEN -(passage_meaning.vector::halfvec({dimensions}) <#> (SELECT ?3::text::halfvec({dimensions}))) END"
         ),
         None => "CASE WHEN ?3::text = ?4::text THEN NULL END::float8".to_owned(),
     };
@@ -255,11 +265,11 @@ fn exactly(
              AS found (document, number)
          JOIN passage_words ON passage_words.document = found.document AND passage_words.number = found.number
          JOIN document ON document.key = found.document
-         LEFT JOIN passage_vector ON passage_vector.document = found.document AND passage_vector.number = found.number
+         LEFT JOIN passage_meaning ON passage_meaning.document = found.document AND passage_meaning.number = found.number
          WHERE document.tenant = current_setting('recalld.tenant')
          ORDER BY found.document, found.number"
     );
-    let (meant, by) = vector.map_or(("", ""), |vector| (vector.words.as_str(), vector.by));
+    let (meant, by, lost) = vector.map_or(("", "", 0.0), |vector| (vector.words.as_str(), vector.by, vector.lost));
     let read = |row: &Row<'_>| {
         let place = SeenPlace {
             document: DocumentId::from_uuid(Uuid::from_bytes(row.get(0)?)),
@@ -269,7 +279,7 @@ fn exactly(
             number: row.get(4)?,
         };
         let (length, counts) = (row.get::<_, i64>(5)? as f32, row.get::<_, Vec<u8>>(6)?);
-        let near = row.get::<_, Option<f64>>(7)?.map(|near| near as f32);
+        let near = row.get::<_, Option<f64>>(7)?.map(|near| near as f32 + lost);
         Ok((Seen { similarity: near, ..score(words, &counts, length, shelf) }, place))
     };
     let mut statement = db.prepare_cached(&sql).map_err(|error| meaning(&error))?;
