@@ -21,9 +21,9 @@ use crate::store::{Claim, Store, StoreError, Waiting};
 
 /// How often the disk is tried again while turns wait for it.
 const FLUSH_EVERY: Duration = Duration::from_millis(500);
-/// How long a turn waits for the results of its tools, and how often that is looked at.
+/// How long a turn waits for the results of its tools, and how often turns are looked for that nobody goes on with.
 const TOOLS_PATIENCE: SignedDuration = SignedDuration::from_mins(10);
-const TOOLS_EVERY: Duration = Duration::from_secs(60);
+const GIVE_UP_EVERY: Duration = Duration::from_secs(60);
 /// How often turns without rows are looked for, and how soon after a failure.
 const ROWS_EVERY: Duration = Duration::from_secs(1);
 const ROWS_RETRY: Duration = Duration::from_secs(30);
@@ -58,7 +58,7 @@ impl Worker {
     /// Starts cleaning up every so often.
     pub fn start(memory: Memory, clock: Arc<ClockWatch>, cleanup_every: Duration) -> Self {
         let (stop, stopped) = watch::channel(false);
-        let tools = tokio::spawn(until(stopped.clone(), give_up_on_tools(memory.clone())));
+        let given_up = tokio::spawn(until(stopped.clone(), give_up(memory.clone())));
         let rows = tokio::spawn(until(stopped.clone(), derive_rows(memory.clone())));
         let episodes = tokio::spawn(until(stopped.clone(), embed_episodes(memory.clone())));
         let passages = tokio::spawn(until(stopped.clone(), embed_knowledge(memory.clone())));
@@ -69,7 +69,7 @@ impl Worker {
         let post = tokio::spawn(post::deliver(memory.clone(), stopped.clone()));
         let visits = tokio::spawn(until(stopped.clone(), sweep_visits(memory.clone())));
         let cleaning = tokio::spawn(until(stopped, clean_up(memory, clock, cleanup_every)));
-        let tasks = vec![cleaning, tools, rows, jobs, blocks, topics, episodes, facts, passages, visits, post];
+        let tasks = vec![cleaning, given_up, rows, jobs, blocks, topics, episodes, facts, passages, visits, post];
         Self { stop, tasks }
     }
 
@@ -129,11 +129,12 @@ async fn clean_up(memory: Memory, clock: Arc<ClockWatch>, every: Duration) {
     }
 }
 
-/// A tool call whose result never came leaves its turn partial.
-async fn give_up_on_tools(memory: Memory) {
+/// A tool call whose result never came leaves its turn partial, an instance that is gone leaves its turns failed.
+async fn give_up(memory: Memory) {
     loop {
-        tokio::time::sleep(TOOLS_EVERY).await;
+        tokio::time::sleep(GIVE_UP_EVERY).await;
         memory.give_up_on_tools(TOOLS_PATIENCE).await;
+        memory.give_up_on_the_lost().await;
     }
 }
 
@@ -284,8 +285,7 @@ async fn see_through(memory: &Memory, claim: &Claim, mut stopped: watch::Receive
         () = impatience => memory.give_job_back(claim).await,
     };
     if let Err(error) = ended {
-        let job = claim.job.id;
-        warn!(job.id = %job, error = %error, "How job `{job}` ended cannot be noted; it is tried again later: {error}");
+        not_yet(&format!("How job `{}` ended cannot be noted; it is tried again later", claim.job.id), &error);
     }
 }
 

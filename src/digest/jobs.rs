@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 use tokio::sync::Notify;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use crate::episode::Episode;
 use crate::id::{JobId, SessionId};
-use crate::job::{Job, JobKind, dice, next_try};
+use crate::job::{ATTEMPTS_MAX, Job, JobKind, dice, next_try};
 use crate::memory::Memory;
 use crate::model::embed::EmbedError;
 use crate::model::memory::Failure;
@@ -143,7 +143,10 @@ impl Memory {
 
     async fn note_failure(&self, claim: &Claim, error: &DigestError) -> Result<JobEnd, StoreError> {
         let Job { id, kind, session, attempts, .. } = &claim.job;
-        let pause = next_try(*attempts, dice(*id, *attempts));
+        let away = matches!(error, DigestError::Store(cause) if cause.is_away());
+        // It is not the job's fault that the database is away: it is not given up for that.
+        let counted = if away { (*attempts).min(ATTEMPTS_MAX - 1) } else { *attempts };
+        let pause = next_try(counted, dice(*id, *attempts));
         let now = self.parts.clock.reading().wall;
         // A server that says when to come back is taken at its word.
         let wanted = match error {
@@ -156,8 +159,14 @@ impl Memory {
         if end == JobEnd::Dead {
             self.parts.meters.jobs_dead.one();
         }
-        warn!(job.id = %id, session.id = %session, job.attempts = attempts, error = %error,
-              "Job `{kind}` of session `{session}` failed ({attempts} times so far): {error}");
+        let what = format!("Job `{kind}` of session `{session}` failed ({attempts} times so far)");
+        match away {
+            // That is said once for each outage, by whoever watches over the database.
+            true => debug!(job.id = %id, "{what}: {error}"),
+            false => {
+                warn!(job.id = %id, session.id = %session, job.attempts = attempts, error = %error, "{what}: {error}")
+            }
+        }
         match self.parts.store.jobs().fail(claim, &error.to_string(), next).await? {
             Finished::Lost => Ok(JobEnd::Finished(Finished::Lost)),
             _ => Ok(end),

@@ -15,7 +15,7 @@ use std::time::Instant;
 
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
-use tracing::{debug, error, info};
+use tracing::{debug, error, info, warn};
 
 use crate::memory::Memory;
 use crate::store::{Expiry, StoreError};
@@ -140,9 +140,27 @@ impl Memory {
             Ok(0) => {}
             Ok(turns) => info!(turns, "{turns} turns never heard from their tools"),
             Err(failure) => {
-                self.meters().store_failures.one();
-                error!(operation = "give_up_on_tools", session.id = "-", user.id = "-", error = %failure,
-                       "Turns that wait for tools cannot be ended: {failure}");
+                self.report_of_all("give_up_on_tools", "Turns that wait for tools cannot be ended", &failure)
+            }
+        }
+    }
+
+    /// Marks turns as failed that another instance was answering and has fallen silent.
+    pub async fn give_up_on_the_lost(&self) {
+        match self.parts.store.fail_deserted().await {
+            Ok(0) => {}
+            Ok(turns) => warn!(turns, "{turns} turns were left without an answer by an instance that is gone"),
+            Err(failure) => self.report_of_all("fail_deserted", "Turns of lost instances cannot be marked", &failure),
+        }
+    }
+
+    /// What failed for everybody at once; that the database is away is known already.
+    fn report_of_all(&self, operation: &str, what: &str, failure: &StoreError) {
+        self.meters().store_failures.one();
+        match failure.is_away() {
+            true => debug!(operation, "{what}: {failure}"),
+            false => {
+                error!(operation, session.id = "-", user.id = "-", error = %failure, "{what}: {failure}");
             }
         }
     }

@@ -116,6 +116,10 @@ pub trait Store: Send + Sync + 'static {
     /// Writes how a pending turn ended. A turn that is closed already stays as it is.
     fn close_turn(&self, scope: &Scope, turn: ClosedTurn) -> StoreFuture<'_, Kept>;
 
+    /// Writes a question and how its turn ended at once, both or none: for one that waited. The same as [`Self::open_turn`] and
+    /// [`Self::close_turn`] after it, in the time of one.
+    fn write_turn(&self, scope: &Scope, open: OpenTurn, closed: ClosedTurn) -> StoreFuture<'_, Opened>;
+
     /// Begins another try at a turn's answer; what it said becomes a revision.
     fn revise_turn(&self, scope: &Scope, turn: ReviseTurn) -> StoreFuture<'_, Revised>;
 
@@ -238,6 +242,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// Marks turns that a former process left pending as failed. Answers how many.
     fn fail_abandoned(&self) -> StoreFuture<'_, u64>;
+
+    /// The same for turns that another instance was answering and has fallen silent, while this one goes on.
+    fn fail_deserted(&self) -> StoreFuture<'_, u64>;
 
     /// Whether turns that waited for the store are being written: work that can wait leaves it to them.
     fn is_catching_up(&self) -> bool {

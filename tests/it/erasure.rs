@@ -10,12 +10,16 @@ mod scan;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
-use recalld::clock::SystemClock;
-use recalld::store::{Sqlite, Store, backup};
+use recalld::clock::{Clock, SystemClock};
+use recalld::lifecycle::ClockWatch;
+use recalld::store::{Sqlite, Store, StoreError, backup};
+use recalld::worker::Worker;
 
 use self::life::{Held, Life, Target, memory_over};
 use self::scan::{in_bytes, in_files, in_tables};
+use crate::flaky::Flaky;
 
 fn how_many() -> usize {
     std::env::var("RECALLD_ERASURES").ok().and_then(|count| count.parse().ok()).unwrap_or(16)
@@ -97,6 +101,38 @@ async fn without_the_book_what_was_forgotten_is_found() {
     let memory = memory_over(open(&data));
     assert_eq!(memory.reapply_erasures().await.expect("nothing to do").entries, 0);
     life.check_that_all_is_found(&in_files(&files, &life.all_words()));
+    life::close(memory).await;
+}
+
+/// A store that does not answer at the start is asked again and again: what an older copy brought back goes when it does.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_an_older_copy_brought_back_goes_when_the_store_answers() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (life, copy) = lived(folder.path()).await;
+    let (files, data) = (folder.path().join("data"), folder.path().join("data/r.db"));
+    let memory = memory_over(open(&data));
+    life.forget_all(&memory).await;
+    life::close(memory).await;
+    put_back(&copy, &data);
+
+    let clock = Arc::new(SystemClock::default());
+    let store = Arc::new(Flaky::new(Sqlite::open(&data, clock.clone()).expect("a data file")));
+    store.fail(Some(StoreError::Away("it does not answer".into())));
+    let memory = memory_over(Arc::clone(&store) as _);
+    let watch = Arc::new(ClockWatch::starting(clock.reading()));
+    let mut worker = Worker::start(memory.clone(), watch, Duration::from_secs(3_600));
+    worker.erase_again(memory.clone());
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    life.check_that_all_is_found(&in_files(&files, &life.all_words()));
+    store.fail(None);
+    for _ in 0..300 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        if in_files(&files, &life.forgotten_words()).is_empty() {
+            break;
+        }
+    }
+    none_is_left("after the store came back", &in_files(&files, &life.forgotten_words()));
+    worker.stop().await;
     life::close(memory).await;
 }
 

@@ -94,6 +94,10 @@ impl Store for Flaky {
         self.or_fail(|| self.inner.close_turn(scope, turn))
     }
 
+    fn write_turn(&self, scope: &Scope, open: OpenTurn, closed: ClosedTurn) -> StoreFuture<'_, Opened> {
+        self.or_fail(|| self.inner.write_turn(scope, open, closed))
+    }
+
     fn add_turns(
         &self,
         scope: &Scope,
@@ -243,6 +247,10 @@ impl Store for Flaky {
 
     fn fail_abandoned(&self) -> StoreFuture<'_, u64> {
         self.or_fail(|| self.inner.fail_abandoned())
+    }
+
+    fn fail_deserted(&self) -> StoreFuture<'_, u64> {
+        self.or_fail(|| self.inner.fail_deserted())
     }
 
     fn forget_visits(&self) -> StoreFuture<'_, u64> {

@@ -248,6 +248,7 @@ macro_rules! conformance {
             turns::numbers_are_gapless_over_all_states,
             turns::a_turn_ends_as_it_ended,
             turns::closing_twice_keeps_the_first,
+            turns::a_turn_is_written_at_once,
             turns::closing_an_unknown_turn_is_an_error,
             turns::metadata_is_merged_at_the_end,
             turns::a_blank_question_is_refused_and_takes_no_number,

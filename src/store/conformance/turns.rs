@@ -81,6 +81,30 @@ pub async fn closing_twice_keeps_the_first(store: Arc<dyn Store>) {
     assert_eq!(talk.turns().await, before);
 }
 
+/// A turn that is written at once is one that was opened and closed: twice is once, and what its ending is refused for
+/// keeps the question out, too.
+pub async fn a_turn_is_written_at_once(store: Arc<dyn Store>) {
+    let talk = Talk::new(&store);
+    talk.exchange("how?", "so").await;
+    let open = talk.question("and then?");
+    let closed = talk.ending(open.id, TurnStatus::Complete, vec![assistant("then this")]);
+    let write = async |open: &OpenTurn, closed: ClosedTurn| store.write_turn(&talk.scope, open.clone(), closed).await;
+    for _ in 0..2 {
+        let opened = write(&open, closed.clone()).await.expect("it is written");
+        assert_eq!(opened.number, Some(2));
+    }
+    let turns = talk.turns().await;
+    let last = &turns[1];
+    assert_eq!((turns.len(), last.id, last.number, last.status), (2, open.id, 2, TurnStatus::Complete));
+    assert_eq!(last.messages.iter().map(|message| &*message.text).collect::<Vec<_>>(), ["and then?", "then this"]);
+
+    let other = talk.question("never said");
+    let refused = write(&other, talk.ending(turn_id(), TurnStatus::Complete, vec![assistant("to whom?")])).await;
+    assert!(matches!(refused, Err(StoreError::UnknownTurn(_))), "{refused:?}");
+    assert_eq!(talk.turns().await, turns, "both or none");
+    assert_eq!(talk.open(talk.question("next")).await.number, Some(3));
+}
+
 /// A turn nobody opened here cannot be closed here.
 pub async fn closing_an_unknown_turn_is_an_error(store: Arc<dyn Store>) {
     let talk = Talk::new(&store);

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
-use tracing::warn;
+use tracing::debug;
 
 use super::connect::{PostgresSettings, Who, connect_until, meaning};
 use super::failure::Failure;
@@ -310,7 +310,7 @@ impl Pool {
             Ok("aborted") => Attempt::Again(error),
             // Whoever writes turns writes them again under the same ids, and finds them if they are there.
             _ => {
-                warn!(error = %error, "It is not known whether a transaction was written: {error}");
+                debug!(error = %error, "It is not known whether a transaction was written: {error}");
                 Attempt::Done(Err(error))
             }
         }

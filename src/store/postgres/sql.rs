@@ -65,6 +65,13 @@ pub(super) const ABANDONED: &str = "turn.status = 'pending' AND (
      turn.owner = current_setting('recalld.instance', true) OR NOT EXISTS (
         SELECT 1 FROM instance WHERE instance.id = turn.owner AND instance.seen_at > now() - interval '60 seconds'))";
 
+/// Turns of another process that has not been seen for a while, for one that was: else it may have been the database that was away.
+pub(super) const DESERTED: &str = "turn.status = 'pending'
+     AND EXISTS (SELECT 1 FROM instance WHERE id = current_setting('recalld.instance', true)
+         AND seen_at > now() - interval '30 seconds')
+     AND NOT EXISTS (SELECT 1 FROM instance WHERE instance.id = turn.owner
+         AND instance.seen_at > now() - interval '60 seconds')";
+
 /// Room that rows left is used again once PostgreSQL has vacuumed.
 pub(super) fn close_ranks(_: &Connection, _turns: impl Iterator<Item = i64>) -> std::result::Result<(), StoreError> {
     Ok(())

@@ -17,7 +17,7 @@ use crate::id::{Ids, RandomIds, SessionId};
 use crate::job::JobKind;
 use crate::message::{Message, Role};
 use crate::scope::Scope;
-use crate::session::{OpenTurn, Placement, SessionSeed, TurnDraft};
+use crate::session::{OpenTurn, Placement, SessionSeed, TurnDraft, TurnStatus};
 use crate::store::conformance::twins::two_stores_answer_alike;
 use crate::store::whose::Whose;
 use crate::store::{Changes, Erasure, Sqlite, Store, StoreError};
@@ -128,6 +128,31 @@ async fn jobs_of_an_instance_that_is_gone_are_taken_over() {
     super::alive::say(&two.pool).await.expect("said");
     let again = two.jobs().claim(Timestamp::now(), lease).await.expect("a look").expect("it is free");
     assert_eq!((again.job.id, again.fence), (claimed.job.id, claimed.fence + 1));
+}
+
+/// So is a question that it never answered: it is marked as failed by one that goes on, without anybody starting anew.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn questions_of_an_instance_that_is_gone_are_marked_by_another() {
+    let Some(one) = scratch().await else { return };
+    let two = one.beside(Arc::new(SystemClock::default())).await.expect("another one");
+    let (scope, session) = (Scope::as_stored("acme", "ann"), RandomIds.session());
+    one.open_turn(&scope, question(session)).await.expect("opened");
+    two.open_turn(&scope, question(RandomIds.session())).await.expect("opened");
+    assert_eq!(two.fail_deserted().await.expect("a look"), 0, "both are being answered");
+    let age = |seconds: u64, which: &str| {
+        format!("UPDATE instance SET seen_at = now() - interval '{seconds} seconds' WHERE id = '{which}'")
+    };
+    let write = async |sql: String| {
+        let age = move |db: &super::sql::Connection| super::session::execute(db, &sql, []).map(drop);
+        two.pool.write(Whose::Ours, age).await.expect("aged");
+    };
+    write(age(61, one.pool.instance())).await;
+    write(age(31, two.pool.instance())).await;
+    assert_eq!(two.fail_deserted().await.expect("a look"), 0, "two was not heard of either");
+    write(age(0, two.pool.instance())).await;
+    assert_eq!(two.fail_deserted().await.expect("a look"), 1, "only the one of the instance that is gone");
+    let turns = two.turns(&scope, session, crate::store::PageRequest::first(9)).await.expect("read").expect("there");
+    assert_eq!(turns.items[0].status, TurnStatus::Failed);
 }
 
 fn said(text: &str) -> Message {
@@ -257,4 +282,28 @@ async fn a_data_file_moves_into_a_database() {
         Ok((unguarded, asleep))
     });
     assert_eq!(open.await.expect("looked"), (0, 0), "guards and triggers are as they were");
+}
+
+/// Vectors that an older version put into its graph are made anew: its tables go, and the database is searched again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_older_shelf_is_made_anew() {
+    let Some(store) = scratch().await else { return };
+    if !store.searches() {
+        return;
+    }
+    let settings = store.pool.settings().clone();
+    let own = format!("SET search_path = {}, public;", settings.schema);
+    let run = async |sql: &'static str| {
+        let (settings, own) = (settings.clone(), own.clone());
+        super::on_a_thread(move || {
+            let db = super::connect::connect(&settings, super::connect::Who::Owner, "test")?;
+            db.batch(&format!("{own} {sql}")).map_err(|error| meaning(&error))
+        })
+        .await
+    };
+    run("DROP TABLE passage_meaning, knowledge_centre; CREATE TABLE passage_vector (home text);").await.expect("older");
+    assert!(!Postgres::inspect(settings.clone()).await.expect("a look").searches, "what is needed is missing");
+    assert!(Postgres::migrate(settings.clone()).await.expect("made anew").searches);
+    run("SELECT embedder FROM knowledge_centre; SELECT home FROM passage_meaning").await.expect("they are there");
+    run("SELECT home FROM passage_vector").await.expect_err("its table is gone");
 }

@@ -7,7 +7,7 @@ use super::connect::meaning;
 use super::erase::erase_session;
 use super::job::Follow;
 use super::sql::Connection;
-use super::{Backend, archive, made, place, recall, revision, session, trace, turn};
+use super::{Backend, archive, made, place, recall, revision, session, sql, trace, turn};
 use crate::id::{SessionId, TurnId};
 use crate::scope::Scope;
 use crate::session::{
@@ -19,7 +19,7 @@ use crate::store::whose::Whose;
 use crate::store::{
     Backup, ChangeMark, Changes, DerivedRow, DueTurn, Episodes, Expired, Expiry, Facts, HistoryMatch, Jobs, Kept,
     Knowledge, Ledger, Opened, Outbox, Page, PageRequest, RecallCursor, RecallPage, Recent, Revised, Stats, Store,
-    StoreFuture, Takeout, Tenants, Todo, Topics, Trail,
+    StoreError, StoreFuture, Takeout, Tenants, Todo, Topics, Trail,
 };
 
 /// Sessions of visitors that are removed in one transaction.
@@ -27,6 +27,36 @@ const VISITS_BATCH: usize = 100;
 
 /// Turns a transaction marks as failed at start; more than this is done in several.
 pub(super) const ABANDONED_BATCH: usize = 1_000;
+
+impl Backend {
+    /// What writes a question. One that waited may have been erased meanwhile.
+    fn asking(
+        &self,
+    ) -> impl FnOnce(&Connection, &Scope, OpenTurn) -> Result<Opened, StoreError> + Clone + Send + use<> {
+        let (clock, meanwhile) = (Arc::clone(&self.clock), self.meanwhile());
+        move |db, scope, turn| {
+            let turn = match Waited::question(scope, &turn) {
+                Some(waited) => meanwhile(db, &waited)?.admit_question(turn)?,
+                None => turn,
+            };
+            turn::open(db, scope, turn, clock.now())
+        }
+    }
+
+    /// What writes how a turn ended, likewise.
+    fn ending(
+        &self,
+    ) -> impl FnOnce(&Connection, &Scope, ClosedTurn) -> Result<Kept, StoreError> + Clone + Send + use<> {
+        let (clock, due, notes, meanwhile) = (Arc::clone(&self.clock), self.due, self.notes(), self.meanwhile());
+        move |db, scope, turn| {
+            let turn = match Waited::ending(scope, &turn) {
+                Some(waited) => meanwhile(db, &waited)?.admit_ending(turn)?,
+                None => turn,
+            };
+            turn::close(db, scope, turn, clock.now().as_microsecond(), Follow { due, notes: &notes })
+        }
+    }
+}
 
 impl Store for Backend {
     fn archive(&self) -> &dyn Archive {
@@ -57,25 +87,20 @@ impl Store for Backend {
     }
 
     fn open_turn(&self, scope: &Scope, turn: OpenTurn) -> StoreFuture<'_, Opened> {
-        let (clock, meanwhile) = (Arc::clone(&self.clock), self.meanwhile());
-        self.write(scope, move |db, scope| {
-            let turn = match Waited::question(scope, &turn) {
-                Some(waited) => meanwhile(db, &waited)?.admit_question(turn)?,
-                None => turn,
-            };
-            turn::open(db, scope, turn, clock.now())
-        })
+        let ask = self.asking();
+        self.write(scope, move |db, scope| ask(db, scope, turn))
     }
 
     fn close_turn(&self, scope: &Scope, turn: ClosedTurn) -> StoreFuture<'_, Kept> {
-        let clock = Arc::clone(&self.clock);
-        let (due, notes, meanwhile) = (self.due, self.notes(), self.meanwhile());
+        let end = self.ending();
+        self.write(scope, move |db, scope| end(db, scope, turn))
+    }
+
+    fn write_turn(&self, scope: &Scope, open: OpenTurn, closed: ClosedTurn) -> StoreFuture<'_, Opened> {
+        let (ask, end) = (self.asking(), self.ending());
         self.write(scope, move |db, scope| {
-            let turn = match Waited::ending(scope, &turn) {
-                Some(waited) => meanwhile(db, &waited)?.admit_ending(turn)?,
-                None => turn,
-            };
-            turn::close(db, scope, turn, clock.now().as_microsecond(), Follow { due, notes: &notes })
+            let opened = ask(db, scope, open)?;
+            end(db, scope, closed).map(|_| opened)
         })
     }
 
@@ -296,13 +321,19 @@ impl Store for Backend {
         Box::pin(async move {
             let mut total = 0;
             loop {
-                let failed = self.write_each(|db| turn::fail_abandoned(db, ABANDONED_BATCH)).await?;
+                let failed = self.write_each(|db| turn::fail_pending(db, sql::ABANDONED, ABANDONED_BATCH)).await?;
                 total += failed.iter().sum::<u64>();
                 if failed.iter().all(|failed| *failed < ABANDONED_BATCH as u64) {
                     return Ok(total);
                 }
             }
         })
+    }
+
+    /// What is more than a batch comes with the next call.
+    fn fail_deserted(&self) -> StoreFuture<'_, u64> {
+        let failed = self.write_each(|db| turn::fail_pending(db, sql::DESERTED, ABANDONED_BATCH));
+        Box::pin(async move { Ok(failed.await?.into_iter().sum()) })
     }
 
     fn backup(&self) -> StoreFuture<'_, Backup> {

@@ -42,6 +42,9 @@ pub(super) const SKIPPING_TAKEN: &str = "";
 /// Turns that nobody will answer any more, likewise.
 pub(super) const ABANDONED: &str = "turn.status = 'pending'";
 
+/// Turns of another process that is gone: nobody else works on a file.
+pub(super) const DESERTED: &str = "FALSE";
+
 /// Removes the values that SQLite took down to plan queries by: names of people may be among them.
 pub(super) fn forget_samples(db: &Connection) -> std::result::Result<(), crate::store::StoreError> {
     let meaning = |error: Error| super::connect::meaning(&error);

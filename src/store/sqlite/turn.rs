@@ -494,12 +494,11 @@ pub(super) fn by_id(db: &Connection, scope: &Scope, id: TurnId) -> Result<Option
     Ok(with_sessions(db, &sql, values)?.pop())
 }
 
-/// Marks turns left pending by a former process as failed, with the reason.
-pub(super) fn fail_abandoned(db: &Connection, turns_max: usize) -> Result<u64, StoreError> {
+/// Marks pending turns as failed that nobody will answer, with the reason.
+pub(super) fn fail_pending(db: &Connection, which: &str, turns_max: usize) -> Result<u64, StoreError> {
     let sql = format!(
         "SELECT {COLUMNS}, session.id FROM turn JOIN session ON session.key = turn.session
-         WHERE {} LIMIT ?1",
-        sql::ABANDONED
+         WHERE {which} LIMIT ?1"
     );
     let rows = with_sessions(db, &sql, [rows_max(turns_max)])?;
     let count = rows.len() as u64;

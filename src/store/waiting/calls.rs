@@ -75,6 +75,15 @@ impl<S: Store + ?Sized> Store for Waiting<S> {
         })
     }
 
+    /// What waits is written by this; whoever asks for it here is told whether it was.
+    fn write_turn(&self, scope: &Scope, open: OpenTurn, closed: ClosedTurn) -> StoreFuture<'_, Opened> {
+        let scope = scope.clone();
+        Box::pin(async move {
+            self.settle_to_add(&scope, open.session).await;
+            self.inner.write_turn(&scope, open, closed).await
+        })
+    }
+
     fn last_turns(&self, scope: &Scope, session: SessionId, messages_max: usize) -> StoreFuture<'_, Recent> {
         let scope = scope.clone();
         Box::pin(async move {
@@ -347,6 +356,10 @@ impl<S: Store + ?Sized> Store for Waiting<S> {
 
     fn fail_abandoned(&self) -> StoreFuture<'_, u64> {
         self.inner.fail_abandoned()
+    }
+
+    fn fail_deserted(&self) -> StoreFuture<'_, u64> {
+        self.inner.fail_deserted()
     }
 
     fn is_catching_up(&self) -> bool {

@@ -72,6 +72,19 @@ impl Flaky {
             false => Ok(()),
         }
     }
+
+    /// Whether a question is taken, sooner or later.
+    async fn take_question(&self) -> Result<(), StoreError> {
+        if self.halt.load(Ordering::SeqCst) {
+            self.reached.notify_one();
+            self.go_on.notified().await;
+        }
+        self.check()?;
+        match self.refuses.load(Ordering::SeqCst) {
+            true => Err(StoreError::Refused("not to its liking".into())),
+            false => Ok(()),
+        }
+    }
 }
 
 impl Store for Flaky {
@@ -82,14 +95,7 @@ impl Store for Flaky {
     fn open_turn(&self, scope: &Scope, turn: OpenTurn) -> StoreFuture<'_, Opened> {
         let scope = scope.clone();
         Box::pin(async move {
-            if self.halt.load(Ordering::SeqCst) {
-                self.reached.notify_one();
-                self.go_on.notified().await;
-            }
-            self.check()?;
-            if self.refuses.load(Ordering::SeqCst) {
-                return Err(StoreError::Refused("not to its liking".into()));
-            }
+            self.take_question().await?;
             self.inner.open_turn(&scope, turn).await
         })
     }
@@ -100,6 +106,14 @@ impl Store for Flaky {
         Box::pin(async move {
             checked?;
             closing.await
+        })
+    }
+
+    fn write_turn(&self, scope: &Scope, open: OpenTurn, closed: ClosedTurn) -> StoreFuture<'_, Opened> {
+        let scope = scope.clone();
+        Box::pin(async move {
+            self.take_question().await?;
+            self.inner.write_turn(&scope, open, closed).await
         })
     }
 
@@ -303,6 +317,10 @@ impl Store for Flaky {
 
     fn fail_abandoned(&self) -> StoreFuture<'_, u64> {
         self.inner.fail_abandoned()
+    }
+
+    fn fail_deserted(&self) -> StoreFuture<'_, u64> {
+        self.inner.fail_deserted()
     }
 
     fn forget_visits(&self) -> StoreFuture<'_, u64> {

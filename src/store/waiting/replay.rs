@@ -10,8 +10,8 @@ use super::turn::WaitingTurn;
 use super::{SETTLED_WITHIN, Waiting};
 use crate::id::SessionId;
 use crate::scope::Scope;
-use crate::session::ClosedTurn;
-use crate::store::{Store, StoreError};
+use crate::session::{ClosedTurn, OpenTurn};
+use crate::store::{Opened, Store, StoreError};
 
 /// Conversations that are written at one time.
 const AT_A_TIME: usize = 8;
@@ -79,24 +79,44 @@ impl<S: Store + ?Sized> Waiting<S> {
         }
     }
 
-    /// Writes one turn as far as it has come. Both steps may be repeated without harm: a turn is known by its id, and an ending
-    /// by what it says.
+    /// Writes one turn as far as it has come, at once where it has ended. All of that may be repeated without harm: a turn is
+    /// known by its id, and an ending by what it says.
     async fn write(&self, turn: &WaitingTurn) -> Result<(), StoreError> {
+        let closed = turn.closed.clone().map(|closed| ClosedTurn { waits_since: Some(turn.at), ..closed });
+        if let (Some((open, _)), Some(closed)) = (&turn.open, &closed) {
+            match self.inner.write_turn(&turn.scope, open.clone(), closed.clone()).await {
+                Ok(opened) => {
+                    self.asked(turn, open, &opened);
+                    self.answered(turn, closed);
+                    return Ok(());
+                }
+                Err(error) if error.may_pass() => return Err(error),
+                // What is refused of the two is found out one by one.
+                Err(_) => {}
+            }
+        }
         if let Some((open, _)) = &turn.open {
             let opened = self.inner.open_turn(&turn.scope, open.clone()).await?;
-            self.question_is_written(turn, opened.number, open.place.imported.len() as u64);
-            if let Some(lately) = self.lately() {
-                lately.asked(&turn.scope, open.clone(), &opened);
-            }
+            self.asked(turn, open, &opened);
         }
-        if let Some(closed) = &turn.closed {
-            let closed = ClosedTurn { waits_since: Some(turn.at), ..closed.clone() };
+        if let Some(closed) = &closed {
             self.inner.close_turn(&turn.scope, closed.clone()).await?;
-            if let Some(lately) = self.lately() {
-                lately.answered(&turn.scope, &closed);
-            }
+            self.answered(turn, closed);
         }
         Ok(())
+    }
+
+    fn asked(&self, turn: &WaitingTurn, open: &OpenTurn, opened: &Opened) {
+        self.question_is_written(turn, opened.number, open.place.imported.len() as u64);
+        if let Some(lately) = self.lately() {
+            lately.asked(&turn.scope, open.clone(), opened);
+        }
+    }
+
+    fn answered(&self, turn: &WaitingTurn, closed: &ClosedTurn) {
+        if let Some(lately) = self.lately() {
+            lately.answered(&turn.scope, closed);
+        }
     }
 
     fn question_is_written(&self, turn: &WaitingTurn, number: Option<u64>, imported: u64) {
