@@ -286,8 +286,8 @@ struct Assembling<'a> {
     /// What became of those that were looked at and not taken.
     fates: HashMap<MessageId, Fate>,
     counted: &'a Counted,
-    /// Words of what was taken, sorted.
-    said: Vec<Vec<u32>>,
+    /// Words of what was taken.
+    said: Vec<Said>,
     /// Texts of what was taken.
     told: Told,
     asides: Vec<Considered>,
@@ -343,11 +343,11 @@ impl Assembling<'_> {
         if self.ask.shown.contains(&turn.id) {
             return Err(Fate::Shown);
         }
-        let said = self.said_by(candidate.place);
-        if self.fates.contains_key(&id) || self.said.iter().any(|other| same(other, &said)) {
+        let said = Said::by(self.index, candidate.place);
+        if self.fates.contains_key(&id) || self.said.iter().any(|other| other.is_same(&said)) {
             return Err(Fate::Duplicate);
         }
-        if said.len() >= TOLD_WORDS_MIN && self.told.has(&one_line(&message.text)) {
+        if said.words.len() >= TOLD_WORDS_MIN && self.told.has(&one_line(&message.text)) {
             return Err(Fate::Duplicate);
         }
         self.said.push(said);
@@ -394,22 +394,41 @@ impl Assembling<'_> {
             tokens
         })
     }
+}
 
-    /// The words of a message, as numbers in order.
-    fn said_by(&self, place: Place) -> Vec<u32> {
-        let words = place.docs(self.index).words(place.no);
-        let mut said: Vec<u32> = words.iter().map(|word| word.word()).collect();
-        said.sort_unstable();
-        said
+/// The words of a message, as numbers.
+struct Said {
+    words: Vec<u32>,
+    /// A bit for each word; some share one.
+    bits: u64,
+}
+
+impl Said {
+    fn by(index: &ScopeIndex, place: Place) -> Self {
+        let words: Vec<u32> = place.docs(index).words(place.no).iter().map(|word| word.word()).collect();
+        let bits = words.iter().fold(0, |bits, word| bits | 1 << (word % u64::BITS));
+        Self { words, bits }
+    }
+
+    /// Whether both say the same. Nearly all that do not are told by how many words they have, or by their bits: a word that
+    /// only one of them has makes one bit differ at most.
+    fn is_same(&self, other: &Self) -> bool {
+        let (a, b) = (self.words.len(), other.words.len());
+        let most = ((1.0 - SAME_SHARE) * (a + b) as f32) as u32 + 1;
+        (a.min(b) as f32) >= SAME_SHARE * a.max(b) as f32
+            && (self.bits ^ other.bits).count_ones() <= most
+            && same(&self.sorted(), &other.sorted())
+    }
+
+    fn sorted(&self) -> Vec<u32> {
+        let mut words = self.words.clone();
+        words.sort_unstable();
+        words
     }
 }
 
 fn same(a: &[u32], b: &[u32]) -> bool {
-    let (small, large) = (a.len().min(b.len()), a.len().max(b.len()));
-    if (small as f32) < SAME_SHARE * large as f32 || large == 0 {
-        return false;
-    }
     let shared = a.iter().filter(|word| b.binary_search(word).is_ok()).count();
     let all = a.len() + b.len() - shared;
-    shared as f32 >= SAME_SHARE * all as f32
+    all > 0 && shared as f32 >= SAME_SHARE * all as f32
 }

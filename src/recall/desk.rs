@@ -18,7 +18,7 @@ use super::index::{Change, IndexedTurn, ScopeIndex};
 use super::passages::Passages;
 use super::plan::{Plan, ReadQuestion};
 use super::row::{self, rows_of, texts_of};
-use super::search::{Found, search, signal_table};
+use super::search::{Found, Wanted, search, signal_table};
 use super::signals::QuestionVectors;
 use super::texts::{AtHand, Texts, said_in};
 use super::{
@@ -106,7 +106,7 @@ const PAGE: usize = 500;
 /// What tenants know takes this part of the memory for indexes at most, beside what was said.
 const KNOWLEDGE_SHARE: usize = 4;
 /// Messages that are ranked when nobody says how many.
-const RANKED: usize = 64;
+pub(crate) const RANKED: usize = 64;
 
 /// Finds what matters.
 pub struct Recall {
@@ -187,12 +187,16 @@ impl Recall {
         whatever_happens: bool,
     ) -> Result<Option<Recalled>, RecallError> {
         let Looking { ask, plan, vectors, .. } = *looking;
-        let ranked_max = if ask.ranked_max == 0 { RANKED } else { ask.ranked_max };
+        let (limit, explained) = match ask.ranked_max {
+            // Nobody sees more of it than a trace keeps.
+            0 => (RANKED, self.settings.trace_candidates),
+            ranked_max => (ranked_max, ranked_max),
+        };
         let weights = self.parts.weights.of(plan.profile, vectors.plain.is_some());
-        let near = self.parts.embedder.near();
+        let wanted = Wanted { within: plan.within, limit, explained, near: self.parts.embedder.near() };
         let (asked, found, instance) = shelf.read(|index| {
             let asked = plan.asked(index, vectors);
-            let found = search(index, &asked, weights, plan.within, ranked_max, near);
+            let found = search(index, &asked, weights, wanted);
             (asked, found, index.instance())
         });
         let read = self.turns_of(scope, shelf, &found, looking).await?;

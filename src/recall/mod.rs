@@ -41,6 +41,7 @@ mod weights;
 
 pub(crate) use render::recent_conversation;
 
+pub(crate) use desk::RANKED;
 pub use desk::{Recall, RecallError, RecallParts, RecallSettings};
 pub use layer::{Aside, AsideSource, Considered, Layer, LayerBounds};
 pub use passages::FoundPassage;
@@ -106,7 +107,8 @@ pub struct Ask {
     pub taken_back: Vec<TurnRange>,
     /// What is to be laid before the model beside what is found, in its layers.
     pub asides: Vec<Aside>,
-    /// Most messages that are ranked; 0 is as many as can be packed.
+    /// Most messages that are ranked, each with what its signals contributed; 0 is as many as can be packed, of which those
+    /// that a trace keeps have that.
     pub ranked_max: usize,
 }
 

@@ -5,7 +5,8 @@ use std::rc::Rc;
 
 use super::index::ScopeIndex;
 use super::index::docs::{DocNo, NONE};
-use super::index::kernel::{differing_from, signs};
+use super::index::kernel::signs;
+use super::index::nearest::nearest;
 use super::signals::{Asked, Board, KeySignal, Pool, ReplySignal, WordScores};
 use super::weights::Weights;
 use crate::id::MessageId;
@@ -32,7 +33,7 @@ pub(crate) struct Found {
     pub(crate) related: bool,
     /// Whether it is one of the few that mention a code or a name of the question.
     pub(crate) singled_out: bool,
-    /// What each signal contributed.
+    /// What each signal contributed, where that is wanted.
     pub(crate) parts: Vec<(&'static str, f32)>,
 }
 
@@ -46,21 +47,31 @@ pub(crate) struct Within {
 }
 
 impl Within {
+    /// Whether anything is kept out.
+    pub(crate) fn is_narrow(self) -> bool {
+        self.from.is_some() || self.to.is_some()
+    }
+
     fn holds(self, said_at: i64) -> bool {
         self.from.is_none_or(|from| from <= said_at) && self.to.is_none_or(|to| said_at < to)
     }
 }
 
-/// The best messages for a question, best first; of equal ones the older. `near` is the similarity from which two
-/// texts of this embedder are about the same.
-pub(crate) fn search(
-    index: &ScopeIndex,
-    asked: &Asked<'_>,
-    weights: &Weights,
-    within: Within,
-    limit: usize,
-    near: f32,
-) -> Vec<Found> {
+/// What is wanted of a search.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wanted {
+    pub(crate) within: Within,
+    /// Most messages.
+    pub(crate) limit: usize,
+    /// How many of them, the best, are told what each signal contributed.
+    pub(crate) explained: usize,
+    /// The similarity from which two texts of this embedder are about the same.
+    pub(crate) near: f32,
+}
+
+/// The best messages for a question, best first; of equal ones the older.
+pub(crate) fn search(index: &ScopeIndex, asked: &Asked<'_>, weights: &Weights, wanted: Wanted) -> Vec<Found> {
+    let Wanted { within, limit, explained: told, near } = wanted;
     let words = asked.word_scores(index);
     let large = index.keys.len() > EXACT_MAX;
     let pool = if large { choose(index, asked, &words) } else { Pool::whole(index) };
@@ -83,12 +94,14 @@ pub(crate) fn search(
     let best = best(scored, limit);
     let mut related = |scored: &Scored| board.is_related(scored.is_key, scored.no, near);
     let related: Vec<bool> = best.iter().map(&mut related).collect();
-    let found = best.iter().zip(related).map(|(scored, related)| explained(index, scored, related, &keys, &replies));
-    let told = |found: Found| {
-        let singled_out = asked.singles_out(index, found.is_key, found.no);
-        Found { singled_out, related: found.related || singled_out, ..found }
+    let found = |(rank, (scored, related)): (usize, (&Scored, bool))| {
+        let Scored { no, is_key, score, .. } = *scored;
+        let id = if is_key { index.keys.ids[no as usize] } else { index.replies.ids[no as usize] };
+        let singled_out = asked.singles_out(index, is_key, no);
+        let parts = if rank < told { explained(scored, &keys, &replies) } else { Vec::new() };
+        Found { id, is_key, no, score, related: related || singled_out, singled_out, parts }
     };
-    found.map(told).collect()
+    best.iter().zip(related).enumerate().map(found).collect()
 }
 
 /// Every signal of every message.
@@ -145,25 +158,17 @@ fn best(mut scored: Vec<Scored>, limit: usize) -> Vec<Scored> {
     scored
 }
 
+/// What each signal contributed to a score.
 fn explained(
-    index: &ScopeIndex,
     scored: &Scored,
-    related: bool,
     keys: &[(KeySignal, f32, Rc<Vec<f32>>)],
     replies: &[(ReplySignal, f32, Rc<Vec<f32>>)],
-) -> Found {
-    let Scored { no, at, is_key, score } = *scored;
-    let (id, parts) = match is_key {
-        true => (
-            index.keys.ids[no as usize],
-            keys.iter().map(|(s, weight, column)| (s.name(), weight * column[at])).collect(),
-        ),
-        false => {
-            let parts = replies.iter().map(|(s, weight, column)| (s.name(), weight * column[at])).collect();
-            (index.replies.ids[no as usize], parts)
-        }
-    };
-    Found { id, is_key, no, score, related, singled_out: false, parts }
+) -> Vec<(&'static str, f32)> {
+    let at = scored.at;
+    match scored.is_key {
+        true => keys.iter().map(|(signal, weight, column)| (signal.name(), weight * column[at])).collect(),
+        false => replies.iter().map(|(signal, weight, column)| (signal.name(), weight * column[at])).collect(),
+    }
 }
 
 /// In a large scope: the messages that words or vectors bring up, and a sample for the measure.
@@ -197,23 +202,5 @@ fn by_vectors(index: &ScopeIndex, asked: &Asked<'_>) -> Vec<DocNo> {
         return Vec::new();
     };
     let wanted: Vec<u64> = signs(&vector.bytes).collect();
-    nearest(&differing_from(&wanted, index.keys.all_signs()), CANDIDATES)
-}
-
-/// The numbers of the smallest distances, the oldest of equal ones. There are few different distances: counting how
-/// often each is there tells where to stop.
-fn nearest(distances: &[u16], count: usize) -> Vec<DocNo> {
-    let mut uses = vec![0_usize; distances.iter().max().map_or(0, |most| usize::from(*most) + 1)];
-    distances.iter().for_each(|distance| uses[usize::from(*distance)] += 1);
-    let mut left = count;
-    let whole = uses.iter().take_while(|uses| left.checked_sub(**uses).inspect(|rest| left = *rest).is_some()).count();
-    let mut near = Vec::with_capacity(count);
-    for (no, distance) in distances.iter().enumerate() {
-        let at_edge = usize::from(*distance) == whole && left > 0;
-        left -= usize::from(at_edge);
-        if usize::from(*distance) < whole || at_edge {
-            near.push(no as DocNo);
-        }
-    }
-    near
+    nearest(&wanted, index.keys.all_signs(), CANDIDATES)
 }

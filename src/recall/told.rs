@@ -1,5 +1,7 @@
 //! What a context says already, so that a summary does not say it again, nor a message what a summary has said.
 
+use memchr::memmem;
+
 use super::render::one_line;
 use crate::model::builtin::summary::{Summary, sentences};
 
@@ -27,7 +29,7 @@ impl Told {
 
     /// Whether a summary says this, word for word.
     pub(crate) fn has(&self, text: &str) -> bool {
-        self.summaries.contains(text)
+        is_in(&self.summaries, text)
     }
 
     /// What of a summary is not there yet, on one line; empty for nothing.
@@ -53,9 +55,14 @@ impl Told {
 
     fn is_new(&self, sentence: &str) -> bool {
         let sentence = one_line(sentence);
-        let is_there = || self.said.contains(&*sentence) || self.summaries.contains(&*sentence);
+        let is_there = || is_in(&self.said, &sentence) || is_in(&self.summaries, &sentence);
         sentence.len() < SENTENCE_BYTES_MIN || !is_there()
     }
+}
+
+/// Messages and sentences are many, and what is told already is long.
+fn is_in(texts: &str, text: &str) -> bool {
+    memmem::find(texts.as_bytes(), text.as_bytes()).is_some()
 }
 
 fn put_below(texts: &mut String, text: &str) {

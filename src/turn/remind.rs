@@ -15,7 +15,7 @@ use crate::clarify::Chosen;
 use crate::id::{MessageId, SessionId};
 use crate::memory::Memory;
 use crate::message::Message;
-use crate::recall::{Ask, RecallError, Recalled};
+use crate::recall::{Ask, RANKED, RecallError, Recalled};
 use crate::scope::Scope;
 use crate::session::InTopic;
 use crate::store::Moment;
@@ -119,6 +119,9 @@ impl Memory {
     /// Recalls what was said about a question, for somebody who wants to know why; it takes the time it takes.
     pub async fn explain(&self, scope: &Scope, ask: Ask) -> Result<Explained, RecallError> {
         let mut ask = self.of(scope.tenant()).in_our_zone(ask);
+        if ask.ranked_max == 0 {
+            ask.ranked_max = RANKED;
+        }
         let started = Instant::now();
         self.place(scope, &mut ask).await;
         let recalled = self.recall.recall(scope, &ask).await;

@@ -9,6 +9,7 @@ use crate::language::when::TimeRange;
 use crate::model::embed::StaticTable;
 use crate::recall::index::kernel::Bytes;
 use crate::recall::search::Within;
+use crate::recall::signals::highest;
 use crate::topic::Thresholds;
 
 /// What the share of the question's words counts beside the similarity.
@@ -46,15 +47,22 @@ pub(crate) struct FoundEpisode {
     pub(crate) signals: Vec<(&'static str, f32)>,
 }
 
+/// Up to this many summaries, each is looked at.
+const EXACT_MAX: usize = 256;
+/// Beyond, this many are taken by their words and as many by what they mean.
+const CANDIDATES: usize = 64;
+
 /// The best summaries for a question, best first; of equal ones the finer, then the older.
 pub(crate) fn find(shelf: &EpisodeShelf, sought: &Sought<'_>, limit: usize) -> Vec<FoundEpisode> {
     let shares = shares(shelf, sought);
+    let slots = candidates(shelf, sought, &shares, limit);
     let asked_about = sought.range.as_ref().map(|range| (range.from.as_microsecond(), range.to.as_microsecond()));
     // Nothing is read of a summary itself: there are many, and each lies somewhere else.
-    let within = shelf.all().filter(|(slot, _)| overlaps(shelf.times[*slot as usize], sought.within));
-    let scored = within.map(|(slot, held)| {
+    let within = slots.into_iter().filter(|slot| overlaps(shelf.times[*slot as usize], sought.within));
+    let scored = within.filter_map(|slot| {
+        let held = shelf.slots[slot as usize].as_ref()?;
         let signals = Signals::of(shelf, slot, sought, asked_about, shares[slot as usize]);
-        Scored { score: signals.score(), signals, held }
+        Some(Scored { score: signals.score(), signals, held })
     });
     let mut found: Vec<Scored<'_>> = scored.collect();
     if found.len() > limit && limit > 0 {
@@ -63,6 +71,21 @@ pub(crate) fn find(shelf: &EpisodeShelf, sought: &Sought<'_>, limit: usize) -> V
     found.truncate(limit);
     found.sort_by(Scored::order);
     found.into_iter().map(Scored::told).collect()
+}
+
+/// The slots that are looked at, each once. Where a time is asked about or nothing else is to be seen, and where there are few, that
+/// is all of them; else those that have most of the question's words, and those that mean something near.
+fn candidates(shelf: &EpisodeShelf, sought: &Sought<'_>, shares: &[f32], limit: usize) -> Vec<u32> {
+    let all = 0..shelf.slots.len() as u32;
+    let is_narrow = sought.range.is_some() || sought.within.is_narrow();
+    let vector = sought.vector.as_ref().filter(|_| !is_narrow && limit <= CANDIDATES && shares.len() > EXACT_MAX);
+    let Some(vector) = vector else { return all.collect() };
+    let having = all.filter(|slot| shares[*slot as usize] > 0.0).map(|slot| (shares[slot as usize], slot)).collect();
+    let mut slots = highest(having, CANDIDATES);
+    slots.extend(shelf.vectors.nearest(vector, CANDIDATES));
+    slots.sort_unstable();
+    slots.dedup();
+    slots
 }
 
 /// A summary on its way: nothing is made for the many that are not among the best.

@@ -19,7 +19,8 @@ use jiff::Timestamp;
 use uuid::Uuid;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::index::kernel::{Bytes, dot, quantise};
+use super::index::kernel::{Bytes, dot, quantise, signs};
+use super::index::nearest::nearest;
 use super::{AsideSource, TurnRange};
 use crate::episode::{Episode, Level};
 use crate::id::{EpisodeId, SessionId};
@@ -194,6 +195,8 @@ struct Vectors {
     /// Of the first that came; an embedder has no others.
     dimensions: usize,
     bytes: Vec<i8>,
+    /// Their signs, which tell which are worth comparing.
+    signs: Vec<u64>,
     /// Zero where there is none.
     scales: Vec<f32>,
 }
@@ -212,14 +215,30 @@ impl Vectors {
         }
         self.bytes.resize(self.scales.len() * self.dimensions, 0);
         self.bytes[at * self.dimensions..][..self.dimensions].copy_from_slice(&vector.bytes);
+        let signs: Vec<u64> = signs(&vector.bytes).collect();
+        self.signs.resize(self.scales.len() * signs.len(), 0);
+        self.signs[at * signs.len()..][..signs.len()].copy_from_slice(&signs);
         self.scales[at] = vector.scale;
-        self.dimensions
+        self.vector_bytes()
     }
 
     /// Answers how much memory it took.
     fn remove(&mut self, slot: u32) -> usize {
         let scale = std::mem::take(&mut self.scales[slot as usize]);
-        if scale == 0.0 { 0 } else { self.dimensions }
+        if scale == 0.0 { 0 } else { self.vector_bytes() }
+    }
+
+    fn vector_bytes(&self) -> usize {
+        self.dimensions + self.dimensions.div_ceil(64) * size_of::<u64>()
+    }
+
+    /// The slots of the vectors that are nearest to another by their signs; some may be of summaries that are gone.
+    fn nearest(&self, other: &Bytes, count: usize) -> Vec<u32> {
+        if other.bytes.len() != self.dimensions {
+            return Vec::new();
+        }
+        let wanted: Vec<u64> = signs(&other.bytes).collect();
+        nearest(&wanted, &self.signs, count)
     }
 
     /// How similar a summary is to another vector, if both can be compared.

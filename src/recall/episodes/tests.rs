@@ -205,3 +205,41 @@ proptest! {
         prop_assert_eq!(told_of_session(&shelf, session, |_| false), told_of_session(&anew, session, |_| false));
     }
 }
+
+/// Of many summaries only some are looked at; the best are the same as if all were.
+#[test]
+fn the_best_of_many_are_those_of_all() {
+    const THINGS: [&str; 20] = [
+        "garden",
+        "violin",
+        "passport",
+        "kitchen",
+        "marathon",
+        "dentist",
+        "laptop",
+        "holiday",
+        "mortgage",
+        "puppy",
+        "recipe",
+        "festival",
+        "bicycle",
+        "interview",
+        "vaccine",
+        "chess",
+        "hospital",
+        "telescope",
+        "wedding",
+        "tax",
+    ];
+    let thing = |n: usize| THINGS[n % THINGS.len()];
+    let said = |n: usize| format!("user: The {} and the {}, then the {}.", thing(n), thing(n / 20), thing(n / 7 + 3));
+    let session = CountedIds::default().session();
+    let turns = |n: usize| (n as u64 * 10 + 1, n as u64 * 10 + 10);
+    let shelf = shelf((0..700).map(|n| episode(session, Level::Stretch, turns(n), n as i64, &said(n))));
+    for n in (0..400).step_by(23) {
+        let question = format!("What was it about the {} and the {}?", thing(n), thing(n / 20));
+        let whenever = Within { from: Some(i64::MIN), to: None };
+        let all = find(&shelf, &Sought { within: whenever, ..sought(&question) }, 3);
+        assert_eq!(find(&shelf, &sought(&question), 3), all, "{question}");
+    }
+}

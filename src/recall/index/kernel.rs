@@ -76,19 +76,21 @@ fn signs_of(eight: &[i8]) -> u64 {
     (above >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56
 }
 
-/// In how many signs each of several vectors, which lie one behind the other, differs from one.
-pub(crate) fn differing_from(one: &[u64], several: &[u64]) -> Vec<u16> {
+/// In how many signs every `step`th of several vectors, which lie one behind the other, differs from one, with its number: those
+/// that differ in no more than `most`.
+pub(crate) fn within(one: &[u64], several: &[u64], step: usize, most: u16) -> Vec<(u16, u32)> {
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("popcnt") {
-        return avx2::differing_from(one, several);
+        return avx2::within(one, several, step, most);
     }
-    plain_differing_from(one, several)
+    plain_within(one, several, step, most)
 }
 
 #[inline(always)]
-fn plain_differing_from(one: &[u64], several: &[u64]) -> Vec<u16> {
-    let differing = |other: &[u64]| one.iter().zip(other).map(|(a, b)| (a ^ b).count_ones() as u16).sum();
-    several.chunks_exact(one.len().max(1)).map(differing).collect()
+fn plain_within(one: &[u64], several: &[u64], step: usize, most: u16) -> Vec<(u16, u32)> {
+    let differing = |other: &[u64]| one.iter().zip(other).map(|(a, b)| (a ^ b).count_ones() as u16).sum::<u16>();
+    let all = several.chunks_exact(one.len().max(1)).zip(0..).step_by(step);
+    all.map(|(other, no)| (differing(other), no)).filter(|(signs, _)| *signs <= most).collect()
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -150,26 +152,29 @@ mod avx2 {
         }
     }
 
-    pub(super) fn differing_from(one: &[u64], several: &[u64]) -> Vec<u16> {
+    pub(super) fn within(one: &[u64], several: &[u64], step: usize, most: u16) -> Vec<(u16, u32)> {
         // SAFETY: the caller has found AVX2 and POPCNT.
-        unsafe { counted(one, several) }
+        unsafe { counted(one, several, step, most) }
     }
 
     /// The plain way, compiled for a processor that counts bits by itself. Loops instead of iterators: what an iterator calls is
     /// compiled without these instructions and cannot be put in its place.
     #[target_feature(enable = "avx2,popcnt")]
-    unsafe fn counted(one: &[u64], several: &[u64]) -> Vec<u16> {
-        let Ok(one) = <&[u64; 4]>::try_from(one) else { return super::plain_differing_from(one, several) };
+    unsafe fn counted(one: &[u64], several: &[u64], step: usize, most: u16) -> Vec<(u16, u32)> {
+        let Ok(one) = <&[u64; 4]>::try_from(one) else { return super::plain_within(one, several, step, most) };
         // The built-in embedder's.
         let (several, _) = several.as_chunks::<4>();
-        let mut counts = vec![0_u16; several.len()];
-        for at in 0..several.len() {
+        let mut found = Vec::new();
+        for at in (0..several.len()).step_by(step) {
             let other = &several[at];
             let (first, second) = ((one[0] ^ other[0]).count_ones(), (one[1] ^ other[1]).count_ones());
             let (third, fourth) = ((one[2] ^ other[2]).count_ones(), (one[3] ^ other[3]).count_ones());
-            counts[at] = (first + second + third + fourth) as u16;
+            let signs = (first + second + third + fourth) as u16;
+            if signs <= most {
+                found.push((signs, at as u32));
+            }
         }
-        counts
+        found
     }
 
     /// `maddubs` wants one side without signs: |a| · (b with the sign of a) is the same product, and two such
@@ -281,16 +286,19 @@ mod tests {
         }
 
         #[test]
-        fn signs_differ_where_they_do(one in vector(), count in 0_usize..5) {
+        fn signs_differ_where_they_do(
+            one in prop_oneof![vector(), proptest::collection::vec(-127_i8..=127, 256)], count in 0_usize..9,
+            step in 1_usize..4, most in 0_u16..300,
+        ) {
             let several: Vec<Vec<i8>> = (0..count).map(|n| one.iter().map(|value| value.wrapping_mul(n as i8)).collect()).collect();
-            let expected: Vec<u16> = several.iter()
-                .map(|other| one.iter().zip(other).filter(|(a, b)| (**a > 0) != (**b > 0)).count() as u16)
-                .collect();
+            let differing = |other: &Vec<i8>| one.iter().zip(other).filter(|(a, b)| (**a > 0) != (**b > 0)).count() as u16;
+            let expected: Vec<(u16, u32)> = several.iter().map(differing).zip(0..).step_by(step)
+                .filter(|(signs, _)| *signs <= most).collect();
             let several: Vec<u64> = several.iter().flat_map(|other| signs(other)).collect();
             let one: Vec<u64> = signs(&one).collect();
             if !one.is_empty() {
-                prop_assert_eq!(&differing_from(&one, &several), &expected);
-                prop_assert_eq!(plain_differing_from(&one, &several), expected);
+                prop_assert_eq!(&within(&one, &several, step, most), &expected);
+                prop_assert_eq!(plain_within(&one, &several, step, most), expected);
             }
         }
     }

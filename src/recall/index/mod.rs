@@ -4,7 +4,7 @@
 //! further back (an edit, a removal, a turn that closed late) takes the tail away, and puts what is left of it
 //! back: the index is then equal to one that was built anew.
 //!
-//! Reading order: `docs` (messages in columns), `vocabulary`, `kernel` (dot products), `cache` (which scopes are in
+//! Reading order: `docs` (messages in columns), `vocabulary`, `kernel` (dot products), `nearest`, `cache` (which scopes are in
 //! memory).
 //!
 //! **Invariant:** the same turns give the same index, whatever happened on the way.
@@ -12,6 +12,7 @@
 pub(crate) mod cache;
 pub(crate) mod docs;
 pub(crate) mod kernel;
+pub(crate) mod nearest;
 pub(crate) mod vocabulary;
 
 use std::collections::{BTreeMap, HashMap};
