@@ -113,8 +113,12 @@ impl Memory {
             // The next question finds the summaries in memory.
             self.recall.take_in(&claim.scope);
             let session = claim.job.session;
-            if let Err(error) = self.archive(&claim.scope, session, told + 1).await {
-                warn!(session.id = %session, error = %error, "Old text of session `{session}` stays where it is: {error}");
+            match self.archive(&claim.scope, session, told + 1).await {
+                Err(error) if error.is_away() => debug!(session.id = %session, "Old text stays where it is: {error}"),
+                Err(error) => {
+                    warn!(session.id = %session, error = %error, "Old text of session `{session}` stays where it is: {error}");
+                }
+                Ok(_) => {}
             }
         }
         Ok(finished)
