@@ -13,7 +13,7 @@ use super::{Finished, Page, PageRequest, StoreFuture};
 use crate::scope::{Tenant, User};
 
 /// Webhooks of a tenant that may wait; what comes beyond that is given up at once.
-pub const OUTBOX_WAITING_MAX: usize = 10_000;
+pub const OUTBOX_WAITING_MAX: usize = if cfg!(test) { 1_000 } else { 10_000 };
 /// Webhooks of a tenant that are kept after they were given up: the newest.
 pub const OUTBOX_DEAD_MAX: usize = 100;
 

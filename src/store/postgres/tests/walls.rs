@@ -43,19 +43,41 @@ fn assert_same(expected: &[String], told: &[String], what: &str) {
     assert_eq!(expected.len(), told.len(), "{what}");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_database_holds_where_a_statement_forgets_the_tenant() {
+const PARTS: usize = 4;
+
+/// Robs one statement after the other of its tenant. There are many, so they are shared out among several tests.
+async fn the_database_holds(part: usize) {
     let blind = Arc::new(Blind::default());
     let Some(store) = store(Some(Arc::clone(&blind)), false).await else { return };
     let expected = beside_another(&store, 0).await;
     assert!(expected.iter().any(|told| told.contains("Lisbon")), "nothing was said");
     let statements = blind.seen();
     assert!(statements > 40, "only {statements} statements name a tenant");
-    for which in 0..statements {
+    for which in (part..statements).step_by(PARTS) {
         let robbed = blind.rob(Some(which));
         let told = beside_another(&store, which + 1).await;
         assert_same(&expected, &told, &format!("without its tenant: {robbed}"));
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_database_holds_where_a_statement_forgets_the_tenant() {
+    the_database_holds(0).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_database_holds_where_a_second_one_does() {
+    the_database_holds(1).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_database_holds_where_a_third_one_does() {
+    the_database_holds(2).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_database_holds_where_a_fourth_one_does() {
+    the_database_holds(3).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
