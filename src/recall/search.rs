@@ -47,11 +47,6 @@ pub(crate) struct Within {
 }
 
 impl Within {
-    /// Whether anything is kept out.
-    pub(crate) fn is_narrow(self) -> bool {
-        self.from.is_some() || self.to.is_some()
-    }
-
     fn holds(self, said_at: i64) -> bool {
         self.from.is_none_or(|from| from <= said_at) && self.to.is_none_or(|to| said_at < to)
     }

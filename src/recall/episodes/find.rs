@@ -73,19 +73,28 @@ pub(crate) fn find(shelf: &EpisodeShelf, sought: &Sought<'_>, limit: usize) -> V
     found.into_iter().map(Scored::told).collect()
 }
 
-/// The slots that are looked at, each once. Where a time is asked about or nothing else is to be seen, and where there are few, that
-/// is all of them; else those that have most of the question's words, and those that mean something near.
+/// The slots that are looked at, each once: all where there are few, else those that have most of the question's words and those
+/// that mean something near, of the time that is asked about and of any other.
 fn candidates(shelf: &EpisodeShelf, sought: &Sought<'_>, shares: &[f32], limit: usize) -> Vec<u32> {
-    let all = 0..shelf.slots.len() as u32;
-    let is_narrow = sought.range.is_some() || sought.within.is_narrow();
-    let vector = sought.vector.as_ref().filter(|_| !is_narrow && limit <= CANDIDATES && shares.len() > EXACT_MAX);
-    let Some(vector) = vector else { return all.collect() };
-    let having = all.filter(|slot| shares[*slot as usize] > 0.0).map(|slot| (shares[slot as usize], slot)).collect();
-    let mut slots = highest(having, CANDIDATES);
-    slots.extend(shelf.vectors.nearest(vector, CANDIDATES));
+    let vector = sought.vector.as_ref().filter(|_| limit <= CANDIDATES && shares.len() > EXACT_MAX);
+    let Some(vector) = vector else { return (0..shares.len() as u32).collect() };
+    let range = sought.range.as_ref().map(|range| (range.from.as_microsecond(), range.to.as_microsecond()));
+    let is_asked = |slot: u32| range.is_some_and(|range| is_about(shelf.times[slot as usize], range));
+    let (mut slots, distances) = (Vec::new(), shelf.vectors.differing_from(vector));
+    for asked in [true, false] {
+        let having = (0..).zip(shares).filter(|(slot, share)| **share > 0.0 && is_asked(*slot) == asked);
+        slots.extend(highest(having.map(|(slot, share)| (*share, slot)).collect(), CANDIDATES));
+        let near = distances.iter().filter(|(_, slot)| is_asked(*slot) == asked);
+        slots.extend(highest(near.map(|(signs, slot)| (-f32::from(*signs), *slot)).collect(), CANDIDATES));
+    }
     slots.sort_unstable();
     slots.dedup();
     slots
+}
+
+/// Whether something that began and ended then is about a time.
+fn is_about((begins, ends): (i64, i64), (from, to): (i64, i64)) -> bool {
+    from <= ends && begins < to
 }
 
 /// A summary on its way: nothing is made for the many that are not among the best.
@@ -125,12 +134,10 @@ struct Signals {
 impl Signals {
     fn of(shelf: &EpisodeShelf, slot: u32, sought: &Sought<'_>, range: Option<(i64, i64)>, share: f32) -> Self {
         let similar = sought.vector.as_ref().and_then(|asked| shelf.vectors.similarity(slot, asked));
-        let times = shelf.times[slot as usize];
-        let asked_about = |(from, to): (i64, i64)| from <= times.1 && times.0 < to;
         Self {
             words: WORDS * share,
             similar: similar.map(|similarity| sought.thresholds.measured(similarity)),
-            date: range.is_some_and(asked_about).then_some(DATE),
+            date: range.is_some_and(|range| is_about(shelf.times[slot as usize], range)).then_some(DATE),
         }
     }
 

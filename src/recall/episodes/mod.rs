@@ -19,8 +19,7 @@ use jiff::Timestamp;
 use uuid::Uuid;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::index::kernel::{Bytes, dot, quantise, signs};
-use super::index::nearest::nearest;
+use super::index::kernel::{Bytes, dot, quantise, signs, within};
 use super::{AsideSource, TurnRange};
 use crate::episode::{Episode, Level};
 use crate::id::{EpisodeId, SessionId};
@@ -232,13 +231,13 @@ impl Vectors {
         self.dimensions + self.dimensions.div_ceil(64) * size_of::<u64>()
     }
 
-    /// The slots of the vectors that are nearest to another by their signs; some may be of summaries that are gone.
-    fn nearest(&self, other: &Bytes, count: usize) -> Vec<u32> {
+    /// In how many signs each differs from another, with its slot; some may be of summaries that are gone.
+    fn differing_from(&self, other: &Bytes) -> Vec<(u16, u32)> {
         if other.bytes.len() != self.dimensions {
             return Vec::new();
         }
         let wanted: Vec<u64> = signs(&other.bytes).collect();
-        nearest(&wanted, &self.signs, count)
+        within(&wanted, &self.signs, 1, u16::MAX)
     }
 
     /// How similar a summary is to another vector, if both can be compared.

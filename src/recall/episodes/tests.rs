@@ -238,8 +238,11 @@ fn the_best_of_many_are_those_of_all() {
     let shelf = shelf((0..700).map(|n| episode(session, Level::Stretch, turns(n), n as i64, &said(n))));
     for n in (0..400).step_by(23) {
         let question = format!("What was it about the {} and the {}?", thing(n), thing(n / 20));
-        let whenever = Within { from: Some(i64::MIN), to: None };
-        let all = find(&shelf, &Sought { within: whenever, ..sought(&question) }, 3);
-        assert_eq!(find(&shelf, &sought(&question), 3), all, "{question}");
+        for range in [None, TimeRange::between(Some(at(300)), Some(at(330)))] {
+            let sought = || Sought { range: range.clone(), ..sought(&question) };
+            let mut all = find(&shelf, &sought(), 700);
+            all.truncate(3);
+            assert_eq!(find(&shelf, &sought(), 3), all, "{question}");
+        }
     }
 }
