@@ -7,20 +7,18 @@
 use crate::recall::index::docs::{DocNo, Docs, NONE};
 use crate::recall::index::kernel::{Bytes, dot, fetch, quantise};
 use crate::recall::index::{NEAR, ScopeIndex};
-use crate::recall::signals::spare::Spare;
 
 /// Dot products of one vector with messages, as they are asked for.
 pub(crate) struct Dots<'a> {
     docs: &'a Docs,
     vector: Option<Bytes>,
-    /// Zero for those that were not asked for, or are zero.
-    values: Spare<f32>,
-    known: Vec<DocNo>,
+    values: Vec<f32>,
+    known: Vec<bool>,
 }
 
 impl<'a> Dots<'a> {
     pub(crate) fn new(docs: &'a Docs, vector: Option<Bytes>) -> Self {
-        Self { docs, vector, values: Spare::take(docs.len()), known: Vec::new() }
+        Self { docs, vector, values: vec![0.0; docs.len()], known: vec![false; docs.len()] }
     }
 
     /// Has the vectors of some messages fetched at once: asked for one by one, each would be waited for.
@@ -30,16 +28,12 @@ impl<'a> Dots<'a> {
 
     /// The product with a message; zero where either has no vector.
     pub(crate) fn of(&mut self, no: DocNo) -> f32 {
-        let known = self.values.zeros[no as usize];
-        if known != 0.0 {
-            return known;
+        let at = no as usize;
+        if !self.known[at] {
+            self.known[at] = true;
+            self.values[at] = self.compute(no);
         }
-        let value = self.compute(no);
-        if value != 0.0 {
-            self.values.zeros[no as usize] = value;
-            self.known.push(no);
-        }
-        value
+        self.values[at]
     }
 
     fn compute(&self, no: DocNo) -> f32 {
@@ -48,12 +42,6 @@ impl<'a> Dots<'a> {
             return 0.0;
         }
         dot(&vector.bytes, bytes) as f32 * vector.scale * scale
-    }
-}
-
-impl Drop for Dots<'_> {
-    fn drop(&mut self) {
-        self.known.iter().for_each(|no| self.values.zeros[*no as usize] = 0.0);
     }
 }
 

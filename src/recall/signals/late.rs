@@ -8,7 +8,6 @@ use crate::recall::index::ScopeIndex;
 use crate::recall::index::docs::{DocNo, Docs};
 use crate::recall::index::kernel::dots;
 use crate::recall::index::vocabulary::{TermNo, WordNo};
-use crate::recall::signals::spare::Spare;
 
 /// A word of the question.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -32,9 +31,7 @@ pub(crate) struct Late<'a> {
     products: Vec<i32>,
     idf_total: f32,
     /// Where a word's similarities begin, plus one; zero while they are not computed.
-    places: Spare<u32>,
-    /// The words that have similarities.
-    met: Vec<WordNo>,
+    places: Vec<u32>,
     similarities: Vec<f32>,
     best: Vec<f32>,
 }
@@ -43,9 +40,9 @@ impl<'a> Late<'a> {
     pub(crate) fn new(index: &'a ScopeIndex, words: Vec<AskedWord>, vectors: Vec<i8>) -> Self {
         let idf_total = words.iter().map(|word| word.idf).sum();
         let best = vec![0.0; words.len()];
-        let places = Spare::take(index.vocabulary.len());
+        let places = vec![0; index.vocabulary.len()];
         let products = vec![0; words.len()];
-        Self { index, words, vectors, products, idf_total, places, met: Vec::new(), similarities: Vec::new(), best }
+        Self { index, words, vectors, products, idf_total, places, similarities: Vec::new(), best }
     }
 
     /// Compares the words of some messages beforehand. Their vectors lie anywhere in memory: fetched some at a time they are
@@ -53,8 +50,9 @@ impl<'a> Late<'a> {
     pub(crate) fn meet(&mut self, docs: &Docs, messages: &[DocNo]) {
         let mut fetched = Vec::with_capacity(FETCHED);
         for word in messages.iter().flat_map(|no| docs.words(*no)).map(|word| word.word()) {
-            if self.places.zeros[word as usize] == 0 {
-                self.give_place(word, self.similarities.len() + fetched.len() * self.words.len());
+            if self.places[word as usize] == 0 {
+                let first = self.similarities.len() + fetched.len() * self.words.len();
+                self.places[word as usize] = first as u32 + 1;
                 self.index.vocabulary.fetch(word);
                 fetched.push(word);
             }
@@ -111,16 +109,11 @@ impl<'a> Late<'a> {
     }
 
     fn similar(&mut self, word: WordNo) -> usize {
-        if self.places.zeros[word as usize] == 0 {
-            self.give_place(word, self.similarities.len());
+        if self.places[word as usize] == 0 {
+            self.places[word as usize] = self.similarities.len() as u32 + 1;
             self.compare(word);
         }
-        self.places.zeros[word as usize] as usize - 1
-    }
-
-    fn give_place(&mut self, word: WordNo, first: usize) {
-        self.places.zeros[word as usize] = first as u32 + 1;
-        self.met.push(word);
+        self.places[word as usize] as usize - 1
     }
 
     /// The similarities of all words of the question to one of the scope.
@@ -131,11 +124,5 @@ impl<'a> Late<'a> {
             let similarity = (*product as f32 * scale * asked.scale).max(0.0);
             self.similarities.push(if asked.term == Some(term) { 1.0 } else { similarity });
         }
-    }
-}
-
-impl Drop for Late<'_> {
-    fn drop(&mut self) {
-        self.met.iter().for_each(|word| self.places.zeros[*word as usize] = 0);
     }
 }

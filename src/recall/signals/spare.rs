@@ -1,17 +1,16 @@
-//! Room for a number of each message or word of a scope, kept from one question to the next.
+//! Room for a number of each message of a scope, kept from one question to the next.
 //!
-//! Few get a number; making and clearing room for all of them grew with the scope and was a twentieth of a search.
+//! Few messages get a number; making and clearing room for all of them grew with the scope and was a twentieth of a search.
 
 use std::cell::RefCell;
 
 /// How much room a thread keeps: a question needs no more lists at a time, and longer ones are not kept.
-const LISTS_MAX: usize = 12;
+const LISTS_MAX: usize = 8;
 const LIST_MAX: usize = 1 << 17;
 
 thread_local! {
     static SCORES: RefCell<Vec<Vec<f32>>> = const { RefCell::new(Vec::new()) };
     static COUNTS: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
-    static PLACES: RefCell<Vec<Vec<u32>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// What room is kept for.
@@ -29,12 +28,6 @@ impl Number for f32 {
 impl Number for u8 {
     fn kept<T>(use_it: impl FnOnce(&mut Vec<Vec<Self>>) -> T) -> T {
         COUNTS.with_borrow_mut(use_it)
-    }
-}
-
-impl Number for u32 {
-    fn kept<T>(use_it: impl FnOnce(&mut Vec<Vec<Self>>) -> T) -> T {
-        PLACES.with_borrow_mut(use_it)
     }
 }
 
