@@ -55,11 +55,10 @@ const CANDIDATES: usize = 64;
 /// The best summaries for a question, best first; of equal ones the finer, then the older.
 pub(crate) fn find(shelf: &EpisodeShelf, sought: &Sought<'_>, limit: usize) -> Vec<FoundEpisode> {
     let shares = shares(shelf, sought);
-    let slots = candidates(shelf, sought, &shares, limit);
     let asked_about = sought.range.as_ref().map(|range| (range.from.as_microsecond(), range.to.as_microsecond()));
     // Nothing is read of a summary itself: there are many, and each lies somewhere else.
-    let within = slots.into_iter().filter(|slot| overlaps(shelf.times[*slot as usize], sought.within));
-    let scored = within.filter_map(|slot| {
+    let slots = candidates(shelf, sought, asked_about, &shares, limit);
+    let scored = slots.into_iter().filter_map(|slot| {
         let held = shelf.slots[slot as usize].as_ref()?;
         let signals = Signals::of(shelf, slot, sought, asked_about, shares[slot as usize]);
         Some(Scored { score: signals.score(), signals, held })
@@ -73,18 +72,25 @@ pub(crate) fn find(shelf: &EpisodeShelf, sought: &Sought<'_>, limit: usize) -> V
     found.into_iter().map(Scored::told).collect()
 }
 
-/// The slots that are looked at, each once: all where there are few, else those that have most of the question's words and those
-/// that mean something near, of the time that is asked about and of any other.
-fn candidates(shelf: &EpisodeShelf, sought: &Sought<'_>, shares: &[f32], limit: usize) -> Vec<u32> {
+/// The slots that are looked at, each once, none from another time: all where there are few, else those that have most of the
+/// question's words and those that mean something near, of the time that is asked about and of any other.
+fn candidates(
+    shelf: &EpisodeShelf,
+    sought: &Sought<'_>,
+    range: Option<(i64, i64)>,
+    shares: &[f32],
+    limit: usize,
+) -> Vec<u32> {
+    let is_within = |slot: u32| overlaps(shelf.times[slot as usize], sought.within);
     let vector = sought.vector.as_ref().filter(|_| limit <= CANDIDATES && shares.len() > EXACT_MAX);
-    let Some(vector) = vector else { return (0..shares.len() as u32).collect() };
-    let range = sought.range.as_ref().map(|range| (range.from.as_microsecond(), range.to.as_microsecond()));
+    let Some(vector) = vector else { return (0..shares.len() as u32).filter(|slot| is_within(*slot)).collect() };
     let is_asked = |slot: u32| range.is_some_and(|range| is_about(shelf.times[slot as usize], range));
     let (mut slots, distances) = (Vec::new(), shelf.vectors.differing_from(vector));
     for asked in [true, false] {
-        let having = (0..).zip(shares).filter(|(slot, share)| **share > 0.0 && is_asked(*slot) == asked);
+        let is_one = |slot: u32| is_within(slot) && is_asked(slot) == asked;
+        let having = (0..).zip(shares).filter(|(slot, share)| **share > 0.0 && is_one(*slot));
         slots.extend(highest(having.map(|(slot, share)| (*share, slot)).collect(), CANDIDATES));
-        let near = distances.iter().filter(|(_, slot)| is_asked(*slot) == asked);
+        let near = distances.iter().filter(|(_, slot)| is_one(*slot));
         slots.extend(highest(near.map(|(signs, slot)| (-f32::from(*signs), *slot)).collect(), CANDIDATES));
     }
     slots.sort_unstable();

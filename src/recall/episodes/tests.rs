@@ -239,10 +239,14 @@ fn the_best_of_many_are_those_of_all() {
     for n in (0..400).step_by(23) {
         let question = format!("What was it about the {} and the {}?", thing(n), thing(n / 20));
         for range in [None, TimeRange::between(Some(at(300)), Some(at(330)))] {
-            let sought = || Sought { range, ..sought(&question) };
-            let mut all = find(&shelf, &sought(), 700);
-            all.truncate(3);
-            assert_eq!(find(&shelf, &sought(), 3), all, "{question}");
+            let narrow = Within { from: Some(at(500).as_microsecond()), to: Some(at(510).as_microsecond()) };
+            for within in [Within::default(), narrow] {
+                let sought = || Sought { range, within, ..sought(&question) };
+                let mut all = find(&shelf, &sought(), 700);
+                all.truncate(3);
+                assert_eq!(all.len(), 3);
+                assert_eq!(find(&shelf, &sought(), 3), all, "{question}");
+            }
         }
     }
 }
