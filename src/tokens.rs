@@ -28,28 +28,9 @@ thread_local! {
 struct Pieces {
     younger: HashedMap<u32>,
     older: HashedMap<u32>,
-    /// Single tokens that were met lately, each at its own place or displaced by another: small enough to stay near the
-    /// processor, where the table of all is not.
-    lately: Vec<u64>,
 }
 
-/// Places for single tokens that were met lately.
-const LATELY: usize = 4_096;
-
 impl Pieces {
-    fn is_single(&mut self, hash: u64, singles: &Singles) -> bool {
-        let place = hash as usize % LATELY;
-        if self.lately.get(place) == Some(&hash) {
-            return true;
-        }
-        let is_single = singles.has(hash);
-        if is_single {
-            self.lately.resize(LATELY, 0);
-            self.lately[place] = hash;
-        }
-        is_single
-    }
-
     fn get(&mut self, piece: u64) -> Option<u32> {
         if let Some(tokens) = self.younger.get(&piece) {
             return Some(*tokens);
@@ -165,7 +146,7 @@ const DIGITS_MAX: usize = 3;
 /// How many tokens a piece has, as the tokenizer cut it.
 fn of_piece(tokenizer: &Tokenizer, piece: &str, singles: &Singles, known: &mut Pieces) -> usize {
     let hash = xxh3_64(piece.as_bytes());
-    if known.is_single(hash, singles) {
+    if singles.has(hash) {
         return 1;
     }
     if let Some(tokens) = known.get(hash) {
