@@ -12,7 +12,8 @@ use tokio::sync::Notify;
 use super::{Finished, Page, PageRequest, StoreFuture};
 use crate::scope::{Tenant, User};
 
-/// Webhooks of a tenant that may wait; what comes beyond that is given up at once.
+/// Webhooks of a tenant that may wait; what comes beyond that is given up at once. Fewer in this crate's own tests, where each of
+/// them is a transaction of its own.
 pub const OUTBOX_WAITING_MAX: usize = if cfg!(test) { 1_000 } else { 10_000 };
 /// Webhooks of a tenant that are kept after they were given up: the newest.
 pub const OUTBOX_DEAD_MAX: usize = 100;

@@ -52,6 +52,16 @@ fn put_back(copy: &Path, data: &Path) {
     Sqlite::restore(data, copy).expect("restored");
 }
 
+/// A life that was forgotten, and brought back by an older copy.
+async fn brought_back(folder: &Path) -> Life {
+    let ((life, copy), data) = (lived(folder).await, folder.join("data/r.db"));
+    let memory = memory_over(open(&data));
+    life.forget_all(&memory).await;
+    life::close(memory).await;
+    put_back(&copy, &data);
+    life
+}
+
 fn none_is_left(what: &str, left: &[String]) {
     assert!(left.is_empty(), "{what}: {} words are left: {left:#?}", left.len());
 }
@@ -89,12 +99,8 @@ async fn forgotten_words_are_in_no_file() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_the_book_what_was_forgotten_is_found() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (life, copy) = lived(folder.path()).await;
+    let life = brought_back(folder.path()).await;
     let (files, data) = (folder.path().join("data"), folder.path().join("data/r.db"));
-    let memory = memory_over(open(&data));
-    life.forget_all(&memory).await;
-    life::close(memory).await;
-    put_back(&copy, &data);
     for ending in ["erased", "erased-key"] {
         std::fs::remove_file(files.join(format!("r.db.{ending}"))).expect("removed");
     }
@@ -108,12 +114,8 @@ async fn without_the_book_what_was_forgotten_is_found() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_an_older_copy_brought_back_goes_when_the_store_answers() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (life, copy) = lived(folder.path()).await;
+    let life = brought_back(folder.path()).await;
     let (files, data) = (folder.path().join("data"), folder.path().join("data/r.db"));
-    let memory = memory_over(open(&data));
-    life.forget_all(&memory).await;
-    life::close(memory).await;
-    put_back(&copy, &data);
 
     let clock = Arc::new(SystemClock::default());
     let store = Arc::new(Flaky::new(Sqlite::open(&data, clock.clone()).expect("a data file")));
