@@ -88,9 +88,19 @@ pub fn unpack(block: &[u8]) -> Result<Vec<Archived>, BlockError> {
     frame::read(&open(block)?).ok_or(NO_FRAME)
 }
 
-/// One turn of a block, if it is in it.
-pub fn unpack_one(block: &[u8], number: u64) -> Result<Option<Archived>, BlockError> {
-    frame::read_one(&open(block)?, number).ok_or(NO_FRAME)
+/// A block that was opened, for turn after turn of it.
+pub struct OpenBlock(Vec<u8>);
+
+impl OpenBlock {
+    /// Opens a block, if it is whole.
+    pub fn of(block: &[u8]) -> Result<Self, BlockError> {
+        open(block).map(Self)
+    }
+
+    /// One of its turns, if it is in it.
+    pub fn turn(&self, number: u64) -> Result<Option<Archived>, BlockError> {
+        frame::read_one(&self.0, number).ok_or(NO_FRAME)
+    }
 }
 
 /// The block with more turns in it. One that was in it already is replaced, so doing it twice does no harm.

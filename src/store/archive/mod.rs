@@ -18,7 +18,7 @@ mod moved;
 mod stretch;
 mod words;
 
-pub use block::{BlockError, CONTENT_BYTES_MAX, Level, extended, pack, recompress, unpack, unpack_one, without};
+pub use block::{BlockError, CONTENT_BYTES_MAX, Level, OpenBlock, extended, pack, recompress, unpack, without};
 pub use moved::{Archive, ArchiveSize, Moved, Packed};
 
 /// What leaves the row of a turn: its text. Whatever is asked of a turn without its text stays in the row.

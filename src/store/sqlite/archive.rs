@@ -10,7 +10,7 @@ use crate::id::SessionId;
 use crate::scope::Scope;
 use crate::store::StoreError;
 use crate::store::archive::{
-    ArchiveSize, Archived, BlockError, CONTENT_BYTES_MAX, Level, Moved, Packed, extended, pack, unpack, unpack_one,
+    ArchiveSize, Archived, BlockError, CONTENT_BYTES_MAX, Level, Moved, OpenBlock, Packed, extended, pack, unpack,
     without,
 };
 
@@ -182,11 +182,34 @@ fn keep(db: &Connection, key: i64, bytes: &[u8], more_turns: i64) -> Result<i64,
 
 /// Fills in the text of a row that lies in a block. `Err` says what is wrong with the block.
 pub(super) fn read_through(db: &Connection, block: i64, row: &mut TurnRow) -> Result<(), String> {
-    let bytes = bytes_of(db, block).map_err(|error| error.to_string())?.ok_or("its block is gone")?;
-    let archived = unpack_one(&bytes, row.number).map_err(|error| format!("its block cannot be read: {error}"))?;
-    let Archived { question, answer, extra, .. } = archived.ok_or("its block does not hold it")?;
-    (row.question, row.answer, row.extra) = (question, answer, extra);
-    Ok(())
+    Opened::default().fill(db, block, row)
+}
+
+/// The block that was opened last: turns of one block mostly follow each other.
+#[derive(Default)]
+pub(super) struct Opened(Option<(i64, OpenBlock)>);
+
+impl Opened {
+    /// Fetches the text of a row that lies in a block; the row then needs none.
+    pub(super) fn fetch(&mut self, db: &Connection, row: &mut TurnRow) -> Result<(), String> {
+        row.block.take().map_or(Ok(()), |block| self.fill(db, block, row))
+    }
+
+    fn fill(&mut self, db: &Connection, block: i64, row: &mut TurnRow) -> Result<(), String> {
+        let unreadable = |error: BlockError| format!("its block cannot be read: {error}");
+        let opened = match self.0.take() {
+            Some((key, opened)) if key == block => opened,
+            _ => {
+                let bytes = bytes_of(db, block).map_err(|error| error.to_string())?.ok_or("its block is gone")?;
+                OpenBlock::of(&bytes).map_err(unreadable)?
+            }
+        };
+        let archived = opened.turn(row.number).map_err(unreadable)?;
+        self.0 = Some((block, opened));
+        let Archived { question, answer, extra, .. } = archived.ok_or("its block does not hold it")?;
+        (row.question, row.answer, row.extra) = (question, answer, extra);
+        Ok(())
+    }
 }
 
 fn bytes_of(db: &Connection, block: i64) -> Result<Option<Vec<u8>>, StoreError> {

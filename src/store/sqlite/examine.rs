@@ -5,13 +5,14 @@
 
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::archive::Opened;
 use super::connect::meaning;
 use super::recall::SHOWN;
 use super::revision;
 use super::row::{COLUMNS, NEXT, TurnRow};
 use super::sql::{Connection, OptionalExtension, Row, params};
 use crate::id::{SessionId, TurnId};
-use crate::store::archive::{Archived, unpack};
+use crate::store::archive::unpack;
 use crate::store::{Findings, StoreError};
 
 /// Rows that are read at once.
@@ -145,35 +146,12 @@ fn read_page<T>(
     rows.collect::<Result<_, _>>().map_err(|error| meaning(&error))
 }
 
-/// The block that was opened last: turns of one block mostly follow each other.
-#[derive(Default)]
-struct Opened {
-    key: Option<i64>,
-    turns: Vec<Archived>,
-}
-
 fn is_whole(db: &Connection, mut row: TurnRow, session: SessionId, opened: &mut Opened) -> Result<(), String> {
     let number = row.number;
     let damaged = |what: &str| format!("turn {number} of conversation `{session}` is damaged: {what}");
-    if let Some(key) = row.block.take() {
-        let archived = opened.turn(db, key, number).map_err(|what| damaged(&what))?;
-        (row.question, row.answer, row.extra) = (archived.question, archived.answer, archived.extra);
-    }
+    opened.fetch(db, &mut row).map_err(|what| damaged(&what))?;
     // Decoding finds what a checksum cannot: that what was written is no turn.
     row.turn(db, session).map(drop).map_err(|error| error.to_string())
-}
-
-impl Opened {
-    fn turn(&mut self, db: &Connection, key: i64, number: u64) -> Result<Archived, String> {
-        if self.key != Some(key) {
-            let sql = "SELECT bytes FROM block WHERE key = ?1";
-            let bytes: Option<Vec<u8>> =
-                db.query_row(sql, [key], |row| row.get(0)).optional().map_err(|error| error.to_string())?;
-            self.turns = unpack(&bytes.ok_or("its block is gone")?).map_err(|error| error.to_string())?;
-            self.key = Some(key);
-        }
-        self.turns.iter().find(|turn| turn.number == number).cloned().ok_or_else(|| "its block does not hold it".into())
-    }
 }
 
 fn revisions(db: &Connection, found: &mut Findings) -> Result<(), StoreError> {

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 
 use uuid::Uuid;
 
+use super::archive::Opened;
 use super::changes;
 use super::connect::meaning;
 use super::row::{COLUMNS, NEXT, TurnRow};
@@ -289,11 +290,14 @@ pub(super) fn turns_by_id(db: &Connection, scope: &Scope, ids: &[TurnId]) -> Res
         let mut values: Vec<&dyn ToSql> = vec![&tenant, &user];
         values.extend(bytes.iter().map(|id| *id as &dyn ToSql));
         let mut rows = statement.query(values.as_slice()).map_err(|error| meaning(&error))?;
+        // A block may have changed when the next are looked up.
+        let mut opened = Opened::default();
         while let Some(row) = rows.next().map_err(|error| meaning(&error))? {
             let read =
                 |row: &Row<'_>| Ok((SessionId::from_uuid(Uuid::from_bytes(row.get(NEXT)?)), TurnRow::read(row)?));
-            let (session, row) = read(row).map_err(|error: sql::Error| meaning(&error))?;
-            found.extend(row.said(db, session).ok().map(|turn| (turn.id, turn)));
+            let (session, mut row) = read(row).map_err(|error: sql::Error| meaning(&error))?;
+            let fetched = opened.fetch(db, &mut row);
+            found.extend(fetched.ok().and_then(|()| row.said(db, session).ok()).map(|turn| (turn.id, turn)));
         }
     }
     Ok(ids.iter().filter_map(|id| found.get(id).cloned()).collect())
