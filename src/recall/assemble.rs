@@ -1,7 +1,6 @@
 //! From what was found to what is shown: texts cut to what matters, replies and neighbours beside them, asides in their
 //! layers, duplicates merged, all within the budget, oldest first.
 
-use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -18,10 +17,10 @@ use super::render::{HEADING_TOKENS_MAX, Page, aside_line, line, one_line, refere
 use super::search::Found;
 use super::signals::Asked;
 use super::signals::late::Late;
-use super::told::Told;
+use super::texts::{SaidMessage, SaidTurn};
+use super::told::{Cuts, Told};
 use super::{Ask, Fate, Ranked, Reason, Recalled, Reminder};
 use crate::id::{MessageId, TurnId};
-use crate::session::Turn;
 use crate::store::Outdated;
 use crate::tokens;
 
@@ -100,7 +99,7 @@ fn before(index: &ScopeIndex, found: &Found) -> Option<DocNo> {
 /// The turns whose texts were needed, and those of them that could be read.
 pub(crate) struct ReadTurns {
     pub(crate) wanted: Vec<TurnId>,
-    pub(crate) turns: Vec<Arc<Turn>>,
+    pub(crate) turns: Vec<Arc<SaidTurn>>,
     /// What they state that is no longer so.
     pub(crate) outdated: Vec<Outdated>,
 }
@@ -160,6 +159,7 @@ pub(crate) fn assemble(
     read: &ReadTurns,
     asides: &[Decided],
     counted: &Counted,
+    cuts: &Cuts,
 ) -> Recalled {
     let mut desk = Assembling {
         index,
@@ -171,6 +171,7 @@ pub(crate) fn assemble(
         late: asked.late(index),
         fates: HashMap::new(),
         counted,
+        cuts,
         said: Vec::new(),
         told: Told::default(),
         asides: asides.iter().map(considered).collect(),
@@ -279,13 +280,14 @@ struct Assembling<'a> {
     plan: &'a Plan,
     /// Turns that were to be read, and those that could be.
     wanted: &'a [TurnId],
-    turns: HashMap<TurnId, &'a Turn>,
+    turns: HashMap<TurnId, &'a SaidTurn>,
     late: Late<'a>,
     /// What those state that is no longer so.
     outdated: &'a [Outdated],
     /// What became of those that were looked at and not taken.
     fates: HashMap<MessageId, Fate>,
     counted: &'a Counted,
+    cuts: &'a Cuts,
     /// Words of what was taken.
     said: Vec<Said>,
     /// Texts of what was taken.
@@ -305,7 +307,7 @@ impl Assembling<'_> {
     fn weigh_aside(&mut self, at: usize, room: usize) -> Option<usize> {
         let Considered { aside, .. } = &self.asides[at];
         let text = match aside.layer {
-            Layer::Summary | Layer::Episodes => self.told.news(&aside.text),
+            Layer::Summary | Layer::Episodes => self.told.news(&aside.text, self.cuts),
             _ => one_line(&aside.text).into_owned(),
         };
         let fate = if text.is_empty() { Fate::Duplicate } else { Fate::OverBudget };
@@ -339,7 +341,7 @@ impl Assembling<'_> {
     /// A message as it would be shown, or why it is not.
     fn reminder(&mut self, id: MessageId, candidate: Candidate) -> Result<Reminder, Fate> {
         let turn = *self.turns.get(&id.turn()).ok_or_else(|| self.not_at_hand(id.turn()))?;
-        let (_, message) = turn.identified().find(|(message, _)| *message == id).ok_or(Fate::Unreadable)?;
+        let message = turn.messages.iter().find(|message| message.id == id).ok_or(Fate::Unreadable)?;
         if self.ask.shown.contains(&turn.id) {
             return Err(Fate::Shown);
         }
@@ -357,7 +359,7 @@ impl Assembling<'_> {
             session: turn.session,
             role: message.role,
             name: message.name.clone(),
-            said_at: message.created_at,
+            said_at: message.said_at,
             note: self.note(id, &text),
             text,
             excerpt,
@@ -365,7 +367,7 @@ impl Assembling<'_> {
             tokens: 0,
             score: candidate.score,
         };
-        reminder.tokens = self.tokens(&reminder);
+        reminder.tokens = self.tokens(&reminder, message);
         Ok(reminder)
     }
 
@@ -381,18 +383,13 @@ impl Assembling<'_> {
     }
 
     /// The tokens of a reminder's line, with room for its line break. Counting costs more than finding: what was counted
-    /// for an earlier question is remembered.
-    fn tokens(&self, reminder: &Reminder) -> usize {
-        let text = match &reminder.note {
-            Some(note) => Cow::Owned(format!("{}{note}", reminder.text)),
-            None => Cow::Borrowed(&*reminder.text),
-        };
-        let known = self.counted.get(reminder.message, &text);
-        known.unwrap_or_else(|| {
-            let tokens = tokens::count(&line(reminder, &self.plan.zone)) + 1;
-            self.counted.keep(reminder.message, &text, tokens);
-            tokens
-        })
+    /// before is remembered.
+    fn tokens(&self, reminder: &Reminder, message: &SaidMessage) -> usize {
+        let line = || line(reminder, &self.plan.zone);
+        match reminder.excerpt || reminder.note.is_some() {
+            true => self.counted.line(&line()) + 1,
+            false => *message.line_tokens.get_or_init(|| tokens::count(&line()) + 1),
+        }
     }
 }
 

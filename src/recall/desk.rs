@@ -20,7 +20,8 @@ use super::plan::{Plan, ReadQuestion};
 use super::row::{self, rows_of, texts_of};
 use super::search::{Found, Wanted, search, signal_table};
 use super::signals::QuestionVectors;
-use super::texts::{AtHand, Texts, said_in};
+use super::texts::{SaidTurn, Texts};
+use super::told::Cuts;
 use super::{
     Aside, AsideSource, Ask, Profile, Recalled, RunningTopic, SignalTable, TurnRange, WeightTable, assemble, known,
     vectors,
@@ -103,6 +104,8 @@ type Marked = tokio::sync::OwnedMutexGuard<Marks>;
 
 /// Entries read in one page.
 const PAGE: usize = 500;
+/// The texts of one scope that are at hand take this part of it at most, twice.
+const TEXTS_SHARE: usize = 16;
 /// What tenants know takes this part of the memory for indexes at most, beside what was said.
 const KNOWLEDGE_SHARE: usize = 4;
 /// Messages that are ranked when nobody says how many.
@@ -112,19 +115,24 @@ pub(crate) const RANKED: usize = 64;
 pub struct Recall {
     pub(super) parts: RecallParts,
     pub(super) settings: RecallSettings,
-    cache: Cache,
+    pub(super) cache: Cache,
     pub(super) passages: Arc<Passages>,
     counted: Counted,
+    cuts: Cuts,
     shrunk: Shrunk,
+    /// Held by whoever reads the texts of a scope that was just loaded.
+    pub(super) warming: tokio::sync::Mutex<()>,
 }
 
 impl Recall {
     /// Puts the parts together.
     pub fn new(parts: RecallParts, settings: RecallSettings) -> Self {
-        let cache = Cache::new(settings.index_bytes_max, parts.embedder.dimensions());
+        let texts_max = settings.index_bytes_max / TEXTS_SHARE;
+        let cache = Cache::new(settings.index_bytes_max, texts_max, parts.embedder.dimensions());
         let (store, embedder) = (Arc::clone(&parts.store), Arc::clone(&parts.embedder));
         let passages = Arc::new(Passages::new(store, embedder, settings.index_bytes_max / KNOWLEDGE_SHARE));
-        Self { parts, settings, cache, passages, counted: Counted::default(), shrunk: Shrunk::default() }
+        let (counted, cuts, shrunk, warming) = Default::default();
+        Self { parts, settings, cache, passages, counted, cuts, shrunk, warming }
     }
 
     /// Finds what was said about a question and packs it.
@@ -208,7 +216,7 @@ impl Recall {
                 return None;
             }
             let asked = if same { asked } else { plan.asked(index, vectors) };
-            Some(assemble::assemble(index, ask, plan, &asked, found, &read, asides, &self.counted))
+            Some(assemble::assemble(index, ask, plan, &asked, found, &read, asides, &self.counted, &self.cuts))
         }))
     }
 
@@ -236,15 +244,6 @@ impl Recall {
     pub async fn index_size(self: &Arc<Self>, scope: &Scope) -> Result<(usize, usize), RecallError> {
         let shelf = self.caught_up(scope).await?;
         Ok(shelf.read(|index| (index.bytes(), index.keys.len() + index.replies.len())))
-    }
-
-    /// Takes in what was just written, so that the next question need not. Only for a scope that is in memory anyway.
-    pub fn take_in(self: &Arc<Self>, scope: &Scope) {
-        if self.cache.holds(scope) {
-            let (desk, scope) = (Arc::clone(self), scope.clone());
-            // What fails here is tried again by the next question, which reports it.
-            tokio::spawn(async move { desk.caught_up(&scope).await.map(|shelf| prepare_some(&shelf)) });
-        }
     }
 
     /// Lets a scope's index go; the next question loads it anew.
@@ -280,7 +279,7 @@ impl Recall {
     }
 
     /// The scope's index, true to the store as of now.
-    async fn caught_up(self: &Arc<Self>, scope: &Scope) -> Result<Arc<Shelf>, RecallError> {
+    pub(super) async fn caught_up(self: &Arc<Self>, scope: &Scope) -> Result<Arc<Shelf>, RecallError> {
         let shelf = self.cache.shelf(scope);
         let mut marks = Arc::clone(&shelf.catching_up).lock_owned().await;
         for _ in 0..LOADS_MAX {
@@ -292,7 +291,7 @@ impl Recall {
                 }
                 Changes::Turns { mark: now, entries, gone } => {
                     shelf.with_texts(|texts| {
-                        entries.iter().map(|entry| &entry.turn).chain(&gone).for_each(|turn| texts.forget(*turn));
+                        entries.iter().map(|entry| &entry.turn).chain(&gone).for_each(|turn| texts.touch(*turn));
                     });
                     let put = entries.into_iter().map(|entry| Change::Put(self.indexed(entry)));
                     let changes = put.chain(gone.into_iter().map(Change::Gone)).collect();
@@ -306,7 +305,7 @@ impl Recall {
                     // A load that outlasts its request goes on for the next one.
                     let load = tokio::spawn(async move {
                         let filled = desk.fill(&scope, &shelf, now, marks).await;
-                        prepare_all(shelf);
+                        desk.warm(scope, shelf);
                         filled
                     });
                     marks = load.await.map_err(|_| RecallError::Interrupted)??;
@@ -412,7 +411,7 @@ impl Recall {
             (index.names_in(&keys[last..]), first)
         });
         let title = match first {
-            Some(turn) => self.question_of(scope, turn).await?,
+            Some(turn) => self.question_of(scope, shelf, turn).await?,
             None => None,
         };
         Ok(Running { names, title })
@@ -436,15 +435,15 @@ impl Recall {
             (index.names_in(&keys[last..]), first.map(|key| index.keys.ids[*key as usize].turn()))
         });
         let came_by = match first {
-            Some(turn) => self.question_of(scope, turn).await?,
+            Some(turn) => self.question_of(scope, shelf, turn).await?,
             None => None,
         };
         Ok(Running { names, title: came_by.or(Some(topic.title.clone()).filter(|title| !title.is_empty())) })
     }
 
-    async fn question_of(&self, scope: &Scope, turn: TurnId) -> Result<Option<String>, RecallError> {
-        let turns = self.parts.store.turns_by_id(scope, &[turn]).await?;
-        Ok(turns.into_iter().flat_map(|turn| turn.messages).map(|message| message.text).next())
+    async fn question_of(&self, scope: &Scope, shelf: &Shelf, turn: TurnId) -> Result<Option<String>, RecallError> {
+        let turns = self.said_in(scope, shelf, &[turn]).await?;
+        Ok(turns.iter().flat_map(|turn| &turn.messages).map(|message| message.text.clone()).next())
     }
 
     /// The question's vectors, unless the embedder is too slow or says nothing: then words must do.
@@ -501,13 +500,7 @@ impl Recall {
         looking: &Looking<'_>,
     ) -> Result<ReadTurns, RecallError> {
         let wanted = shelf.read(|index| assemble::turns_wanted(index, found, looking.ask));
-        let AtHand { mut turns, missing, moment } = shelf.with_texts(|texts| texts.find(&wanted));
-        if !missing.is_empty() {
-            let read = self.parts.store.turns_by_id(scope, &missing).await?;
-            let read: Vec<Arc<Turn>> = read.into_iter().map(said_in).collect();
-            shelf.with_texts(|texts| texts.keep(&read, moment));
-            turns.extend(read);
-        }
+        let mut turns = self.said_in(scope, shelf, &wanted).await?;
         if looking.some_outdated {
             let unsaid = self.parts.store.facts().unsaid(scope, &said_by_users(&turns)).await?;
             turns.retain(|turn| unsaid.iter().all(|message| message.turn() != turn.id));
@@ -520,31 +513,16 @@ impl Recall {
     }
 }
 
-/// Works out the vectors of some words before a question asks for them; answers whether there are more.
-fn prepare_some(shelf: &Shelf) -> bool {
-    shelf.read(|index| index.vocabulary.prepare(WORDS_AT_A_TIME))
-}
-
-/// The same for all words, beside everything else, as long as anybody holds the shelf.
-fn prepare_all(shelf: Arc<Shelf>) {
-    tokio::task::spawn_blocking(move || while Arc::strong_count(&shelf) > 1 && prepare_some(&shelf) {});
-}
-
 /// The messages that may state something about the user.
-fn said_by_users(turns: &[Arc<Turn>]) -> Vec<MessageId> {
-    let users = |turn: &Arc<Turn>| {
-        let said = turn.identified().filter(|(_, message)| message.role == Role::User);
-        said.map(|(id, _)| id).collect::<Vec<_>>()
-    };
-    turns.iter().flat_map(users).collect()
+fn said_by_users(turns: &[Arc<SaidTurn>]) -> Vec<MessageId> {
+    let said = turns.iter().flat_map(|turn| &turn.messages);
+    said.filter(|message| message.role == Role::User).map(|message| message.id).collect()
 }
 
 /// The newest messages among which those of a running topic are looked for.
 const TOPIC_WITHIN: usize = 1_024;
 /// Messages of the running conversation, with their replies, that tell what a follow-up refers to.
 const RUNNING_TURNS: usize = 16;
-/// Words whose vectors are worked out at a time, about a millisecond: who changes the index waits for that at most.
-const WORDS_AT_A_TIME: usize = 256;
 /// How often a scope is searched that changes while what was found is read.
 const SEARCHES_MAX: usize = 3;
 /// A scope that changes faster than it is loaded is answered as of its last load.

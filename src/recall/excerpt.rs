@@ -6,7 +6,7 @@ use super::text::{beginning, passages};
 use crate::language::{Tongue, spans};
 
 /// A longer message is cut: about ninety tokens.
-const WHOLE_BYTES_MAX: usize = 380;
+pub(crate) const WHOLE_BYTES_MAX: usize = 380;
 /// Passages are looked for in this much of a text.
 const READ_BYTES_MAX: usize = 8 * 1024;
 

@@ -6,7 +6,8 @@
 //! stand summaries (`episodes`) and whatever else is handed in, in layers (`layer`).
 //!
 //! Reading order: the nouns here, `row` (what is kept of a message), `index`, `question`, `signals`, `search`, `layer`,
-//! `episodes`, `passages` (what the tenant knows), `asides`, `pack`, `assemble`, `render`, and `desk`, which puts them together. `topics` finds the topic that
+//! `episodes`, `passages` (what the tenant knows), `asides`, `pack`, `assemble`, `render`, and `desk`, which puts them together; `warm` works out
+//! beforehand what questions will need. `topics` finds the topic that
 //! a message belongs to.
 //!
 //! **Invariant:** recall reads; it never writes. The same store, clock and question give the same answer.
@@ -37,6 +38,7 @@ mod told;
 mod topics;
 mod vectors;
 mod visit;
+mod warm;
 mod weights;
 
 pub(crate) use render::recent_conversation;

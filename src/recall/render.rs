@@ -8,10 +8,12 @@
 use std::borrow::Cow;
 
 use jiff::Timestamp;
+use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
 use super::Reminder;
 use super::layer::{Aside, AsideSource, Considered, Section};
+use super::texts::SaidMessage;
 use crate::id::SessionId;
 use crate::message::{Message, Role};
 
@@ -118,11 +120,20 @@ pub(crate) const HEADING_TOKENS_MAX: usize = 5;
 
 /// A reminder as it is rendered.
 pub(crate) fn line(reminder: &Reminder, zone: &TimeZone) -> String {
-    let day = zone.to_datetime(reminder.said_at).date();
-    let session = &reminder.session.to_string()[..8];
-    let speaker = reminder.name.as_deref().map_or_else(|| Cow::Borrowed(speaker(reminder.role)), one_line);
-    let note = reminder.note.as_deref().map(|note| format!(" {}", one_line(note))).unwrap_or_default();
-    format!("- {day} ({session}) {speaker}: {}{note}", one_line(&reminder.text))
+    let Reminder { session, said_at, name, role, text, note, .. } = reminder;
+    let note = note.as_deref().map(|note| format!(" {}", one_line(note))).unwrap_or_default();
+    said_line(*session, zone.to_datetime(*said_at).date(), name.as_deref(), *role, text) + &note
+}
+
+/// A message as it is rendered whole, with nothing to be noted.
+pub(crate) fn line_of(session: SessionId, message: &SaidMessage, zone: &TimeZone) -> String {
+    let day = zone.to_datetime(message.said_at).date();
+    said_line(session, day, message.name.as_deref(), message.role, &message.text)
+}
+
+fn said_line(session: SessionId, day: Date, name: Option<&str>, role: Role, text: &str) -> String {
+    let speaker = name.map_or_else(|| Cow::Borrowed(speaker(role)), one_line);
+    format!("- {day} ({}) {speaker}: {}", &session.to_string()[..8], one_line(text))
 }
 
 /// The end of a conversation as text, for a model whose client left it out; empty for nothing.

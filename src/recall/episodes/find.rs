@@ -49,8 +49,8 @@ pub(crate) struct FoundEpisode {
 
 /// Up to this many summaries, each is looked at.
 const EXACT_MAX: usize = 256;
-/// Beyond, this many are taken by their words and as many by what they mean.
-const CANDIDATES: usize = 64;
+/// Beyond, this many that seem best.
+const CANDIDATES: usize = 128;
 
 /// The best summaries for a question, best first; of equal ones the finer, then the older.
 pub(crate) fn find(shelf: &EpisodeShelf, sought: &Sought<'_>, limit: usize) -> Vec<FoundEpisode> {
@@ -72,8 +72,8 @@ pub(crate) fn find(shelf: &EpisodeShelf, sought: &Sought<'_>, limit: usize) -> V
     found.into_iter().map(Scored::told).collect()
 }
 
-/// The slots that are looked at, each once, none from another time: all where there are few, else those that have most of the
-/// question's words and those that mean something near, of the time that is asked about and of any other.
+/// The slots that are looked at, none from another time: all where there are few, else those that seem best while what they
+/// mean is known by signs alone.
 fn candidates(
     shelf: &EpisodeShelf,
     sought: &Sought<'_>,
@@ -81,21 +81,18 @@ fn candidates(
     shares: &[f32],
     limit: usize,
 ) -> Vec<u32> {
-    let is_within = |slot: u32| overlaps(shelf.times[slot as usize], sought.within);
-    let vector = sought.vector.as_ref().filter(|_| limit <= CANDIDATES && shares.len() > EXACT_MAX);
-    let Some(vector) = vector else { return (0..shares.len() as u32).filter(|slot| is_within(*slot)).collect() };
-    let is_asked = |slot: u32| range.is_some_and(|range| is_about(shelf.times[slot as usize], range));
-    let (mut slots, distances) = (Vec::new(), shelf.vectors.differing_from(vector));
-    for asked in [true, false] {
-        let is_one = |slot: u32| is_within(slot) && is_asked(slot) == asked;
-        let having = (0..).zip(shares).filter(|(slot, share)| **share > 0.0 && is_one(*slot));
-        slots.extend(highest(having.map(|(slot, share)| (*share, slot)).collect(), CANDIDATES));
-        let near = distances.iter().filter(|(_, slot)| is_one(*slot));
-        slots.extend(highest(near.map(|(signs, slot)| (-f32::from(*signs), *slot)).collect(), CANDIDATES));
-    }
-    slots.sort_unstable();
-    slots.dedup();
-    slots
+    let is_there = |slot: usize| shelf.slots[slot].is_some() && overlaps(shelf.times[slot], sought.within);
+    let vector = sought.vector.as_ref().filter(|_| limit <= CANDIDATES / 2 && shares.len() > EXACT_MAX);
+    let Some(guessed) = vector.and_then(|vector| shelf.vectors.guessed(vector)) else {
+        return (0..shares.len()).filter(|slot| is_there(*slot)).map(|slot| slot as u32).collect();
+    };
+    let seems = |slot: usize| {
+        let date = if range.is_some_and(|range| is_about(shelf.times[slot], range)) { DATE } else { 0.0 };
+        let similar = guessed(slot).map_or(0.0, |similarity| sought.thresholds.measured(similarity));
+        WORDS * shares[slot] + similar + date
+    };
+    let there = (0..shares.len()).filter(|slot| is_there(*slot));
+    highest(there.map(|slot| (seems(slot), slot as u32)).collect(), CANDIDATES)
 }
 
 /// Whether something that began and ended then is about a time.

@@ -231,13 +231,17 @@ impl Vectors {
         self.dimensions + self.dimensions.div_ceil(64) * size_of::<u64>()
     }
 
-    /// In how many signs each differs from another, with its slot; some may be of summaries that are gone.
-    fn differing_from(&self, other: &Bytes) -> Vec<(u16, u32)> {
-        if other.bytes.len() != self.dimensions {
-            return Vec::new();
-        }
+    /// How similar summaries are to another vector, as far as signs tell; nothing for a summary without a vector.
+    fn guessed(&self, other: &Bytes) -> Option<impl Fn(usize) -> Option<f32>> {
         let wanted: Vec<u64> = signs(&other.bytes).collect();
-        within(&wanted, &self.signs, 1, u16::MAX)
+        (other.bytes.len() == self.dimensions && !wanted.is_empty()).then(|| {
+            let differing = within(&wanted, &self.signs, 1, u16::MAX);
+            move |slot: usize| {
+                let alike = 1.0 - 2.0 * f32::from(differing.get(slot)?.0) / self.dimensions as f32;
+                // Near enough to the cosine of the angle at which so many signs differ.
+                (self.scales[slot] != 0.0).then_some(alike * (1.5 - 0.5 * alike * alike))
+            }
+        })
     }
 
     /// How similar a summary is to another vector, if both can be compared.

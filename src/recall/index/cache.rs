@@ -26,12 +26,12 @@ pub(crate) struct Marks {
 }
 
 impl Shelf {
-    fn new(dimensions: usize) -> Self {
+    fn new(dimensions: usize, texts_max: usize) -> Self {
         Self {
             catching_up: Arc::default(),
             index: RwLock::new(ScopeIndex::new(dimensions)),
             episodes: RwLock::default(),
-            texts: Mutex::default(),
+            texts: Mutex::new(Texts::new(texts_max)),
         }
     }
 
@@ -82,13 +82,15 @@ struct Shelves {
 /// The scopes in memory.
 pub(crate) struct Cache {
     bytes_max: usize,
+    texts_max: usize,
     dimensions: usize,
     shelves: Mutex<Shelves>,
 }
 
 impl Cache {
-    pub(crate) fn new(bytes_max: usize, dimensions: usize) -> Self {
-        Self { bytes_max, dimensions, shelves: Mutex::default() }
+    /// `texts_max` is for the texts of one scope, in each of two generations.
+    pub(crate) fn new(bytes_max: usize, texts_max: usize, dimensions: usize) -> Self {
+        Self { bytes_max, texts_max, dimensions, shelves: Mutex::default() }
     }
 
     /// The scope's shelf, empty if it was not in memory.
@@ -96,7 +98,7 @@ impl Cache {
         let mut shelves = self.lock();
         shelves.clock += 1;
         let used = shelves.clock;
-        let new = || Held { shelf: Arc::new(Shelf::new(self.dimensions)), bytes: 0, used };
+        let new = || Held { shelf: Arc::new(Shelf::new(self.dimensions, self.texts_max)), bytes: 0, used };
         let held = shelves.held.entry(scope.clone()).or_insert_with(new);
         held.used = used;
         Arc::clone(&held.shelf)
@@ -165,7 +167,7 @@ mod tests {
 
     #[test]
     fn the_least_recently_used_goes() {
-        let cache = Cache::new(100, 4);
+        let cache = Cache::new(100, 100, 4);
         for name in ["a", "b"] {
             cache.shelf(&scope(name));
             assert!(cache.note(&scope(name), 40).is_empty());

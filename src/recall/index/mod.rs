@@ -145,6 +145,11 @@ impl ScopeIndex {
         keys
     }
 
+    /// The newest turns before one, newest first, with their places.
+    pub(crate) fn turns_before(&self, order: i64, count: usize) -> Vec<(i64, TurnId)> {
+        self.turns.range(..order).rev().take(count).map(|(order, held)| (*order, held.turn)).collect()
+    }
+
     /// How many messages come with their speaker's name.
     pub(crate) fn named(&self) -> u64 {
         (self.keys.len() as u64).saturating_sub(self.spoken[0].into())

@@ -1,0 +1,108 @@
+//! Products and signs by AVX2. Lengths are cut to whole blocks before any load.
+
+use std::arch::x86_64::*;
+
+const BLOCK: usize = 32;
+/// Dimensions of a word's vector: four blocks.
+const WORD: usize = 4 * BLOCK;
+
+pub(super) fn dot(a: &[i8], b: &[i8]) -> i32 {
+    let length = a.len().min(b.len());
+    let whole = length - length % BLOCK;
+    // SAFETY: the caller has found AVX2, and both slices hold at least `whole` values.
+    let blocks = unsafe { dot_blocks(a.as_ptr(), b.as_ptr(), whole) };
+    blocks + super::plain_dot(&a[whole..length], &b[whole..length])
+}
+
+pub(super) fn dots(one: &[i8], several: &[i8], sums: &mut [i32]) {
+    if !one.len().is_multiple_of(BLOCK) {
+        let others = several.chunks_exact(one.len().max(1));
+        return sums.iter_mut().zip(others).for_each(|(sum, other)| *sum = dot(one, other));
+    }
+    match <&[i8; WORD]>::try_from(one) {
+        // SAFETY: the caller has found AVX2.
+        Ok(word) => unsafe { dots_of_word(word, several, sums) },
+        // SAFETY: the caller has found AVX2.
+        Err(_) => unsafe { dots_blocks(one, several, sums) },
+    }
+}
+
+#[target_feature(enable = "avx2")]
+unsafe fn dots_blocks(one: &[i8], several: &[i8], sums: &mut [i32]) {
+    for (sum, other) in sums.iter_mut().zip(several.chunks_exact(one.len().max(1))) {
+        // SAFETY: both are of one length, a whole number of blocks.
+        *sum = unsafe { dot_blocks(one.as_ptr(), other.as_ptr(), one.len()) };
+    }
+}
+
+/// The same for a word, whose vector stays in registers meanwhile.
+#[target_feature(enable = "avx2")]
+unsafe fn dots_of_word(word: &[i8; WORD], several: &[i8], sums: &mut [i32]) {
+    let ones = _mm256_set1_epi16(1);
+    // SAFETY: a word has four blocks; loads may be unaligned.
+    let block = |at: usize| unsafe { _mm256_loadu_si256(word.as_ptr().add(at * BLOCK).cast()) };
+    let signed = [block(0), block(1), block(2), block(3)];
+    let plain = |at: usize| _mm256_abs_epi8(signed[at]);
+    let plain = [plain(0), plain(1), plain(2), plain(3)];
+    for (sum, other) in sums.iter_mut().zip(several.as_chunks::<WORD>().0) {
+        let mut products = _mm256_setzero_si256();
+        for at in 0..4 {
+            // SAFETY: so has every other.
+            let other = unsafe { _mm256_loadu_si256(other.as_ptr().add(at * BLOCK).cast()) };
+            let pairs = _mm256_maddubs_epi16(plain[at], _mm256_sign_epi8(other, signed[at]));
+            products = _mm256_add_epi32(products, _mm256_madd_epi16(pairs, ones));
+        }
+        *sum = added_up(products);
+    }
+}
+
+pub(super) fn within(one: &[u64], several: &[u64], step: usize, most: u16) -> Vec<(u16, u32)> {
+    // SAFETY: the caller has found AVX2 and POPCNT.
+    unsafe { counted(one, several, step, most) }
+}
+
+/// The plain way, compiled for a processor that counts bits by itself. Loops instead of iterators: what an iterator calls is
+/// compiled without these instructions and cannot be put in its place.
+#[target_feature(enable = "avx2,popcnt")]
+unsafe fn counted(one: &[u64], several: &[u64], step: usize, most: u16) -> Vec<(u16, u32)> {
+    let Ok(one) = <&[u64; 4]>::try_from(one) else { return super::plain_within(one, several, step, most) };
+    // The built-in embedder's.
+    let (several, _) = several.as_chunks::<4>();
+    let mut found = Vec::new();
+    for at in (0..several.len()).step_by(step) {
+        let other = &several[at];
+        let (first, second) = ((one[0] ^ other[0]).count_ones(), (one[1] ^ other[1]).count_ones());
+        let (third, fourth) = ((one[2] ^ other[2]).count_ones(), (one[3] ^ other[3]).count_ones());
+        let signs = (first + second + third + fourth) as u16;
+        if signs <= most {
+            found.push((signs, at as u32));
+        }
+    }
+    found
+}
+
+/// `maddubs` wants one side without signs: |a| · (b with the sign of a) is the same product, and two such
+/// products of at most 127² fit into sixteen bits.
+#[inline]
+#[target_feature(enable = "avx2")]
+unsafe fn dot_blocks(a: *const i8, b: *const i8, length: usize) -> i32 {
+    let ones = _mm256_set1_epi16(1);
+    let mut sum = _mm256_setzero_si256();
+    for at in (0..length).step_by(BLOCK) {
+        // SAFETY: `at + BLOCK <= length`, and both pointers are good for `length` values; loads may be unaligned.
+        let (a, b) = unsafe { (_mm256_loadu_si256(a.add(at).cast()), _mm256_loadu_si256(b.add(at).cast())) };
+        let pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(a), _mm256_sign_epi8(b, a));
+        sum = _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, ones));
+    }
+    added_up(sum)
+}
+
+/// The sum of eight numbers.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn added_up(sum: __m256i) -> i32 {
+    let half = _mm_add_epi32(_mm256_castsi256_si128(sum), _mm256_extracti128_si256::<1>(sum));
+    let quarter = _mm_add_epi32(half, _mm_shuffle_epi32::<0b01_00_11_10>(half));
+    let single = _mm_add_epi32(quarter, _mm_shuffle_epi32::<0b10_11_00_01>(quarter));
+    _mm_cvtsi128_si32(single)
+}

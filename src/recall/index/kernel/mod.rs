@@ -1,0 +1,209 @@
+//! Dot products of small whole numbers, as fast as the machine allows.
+//!
+//! Vectors are kept as one byte per dimension. The sum of products of bytes is a whole number, so all ways to compute it (AVX2,
+//! the instructions after it, NEON, plain) give the same result to the last bit, and the fastest is chosen at run time.
+
+#[cfg(target_arch = "x86_64")]
+#[allow(unsafe_code, reason = "vector instructions; lengths are cut to whole blocks before any load")]
+mod avx2;
+#[cfg(target_arch = "aarch64")]
+#[allow(unsafe_code, reason = "vector instructions; lengths are cut to whole blocks before any load")]
+mod neon;
+#[cfg(target_arch = "x86_64")]
+#[allow(unsafe_code, reason = "vector instructions; lengths are cut to whole blocks before any load")]
+mod vnni;
+
+/// A vector in bytes: `value = bytes[i] * scale`.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Bytes {
+    pub(crate) bytes: Vec<i8>,
+    pub(crate) scale: f32,
+}
+
+/// Puts a vector into bytes, its largest value at 127. `None` for a vector of nothing.
+pub(crate) fn quantise(vector: &[f32]) -> Option<Bytes> {
+    let largest = vector.iter().fold(0.0_f32, |largest, value| largest.max(value.abs()));
+    if largest == 0.0 || !largest.is_finite() {
+        return None;
+    }
+    let scale = largest / 127.0;
+    let bytes = vector.iter().map(|value| (value / scale).round() as i8).collect();
+    Some(Bytes { bytes, scale })
+}
+
+/// The sum of products. Both must be of one length; values lie between -127 and 127.
+pub(crate) fn dot(a: &[i8], b: &[i8]) -> i32 {
+    debug_assert_eq!(a.len(), b.len());
+    #[cfg(target_arch = "x86_64")]
+    if vnni::is_there() {
+        return vnni::dot(a, b);
+    }
+    #[cfg(target_arch = "x86_64")]
+    if std::arch::is_x86_feature_detected!("avx2") {
+        return avx2::dot(a, b);
+    }
+    #[cfg(target_arch = "aarch64")]
+    if std::arch::is_aarch64_feature_detected!("neon") {
+        return neon::dot(a, b);
+    }
+    plain_dot(a, b)
+}
+
+/// The sums of products of one vector with several, which lie one behind the other.
+pub(crate) fn dots(one: &[i8], several: &[i8], sums: &mut [i32]) {
+    debug_assert_eq!(one.len() * sums.len(), several.len());
+    #[cfg(target_arch = "x86_64")]
+    if vnni::is_there() {
+        return vnni::dots(one, several, sums);
+    }
+    #[cfg(target_arch = "x86_64")]
+    if std::arch::is_x86_feature_detected!("avx2") {
+        return avx2::dots(one, several, sums);
+    }
+    for (sum, other) in sums.iter_mut().zip(several.chunks_exact(one.len().max(1))) {
+        *sum = dot(one, other);
+    }
+}
+
+fn plain_dot(a: &[i8], b: &[i8]) -> i32 {
+    a.iter().zip(b).map(|(a, b)| i32::from(*a) * i32::from(*b)).sum()
+}
+
+/// Has a value brought from memory, without waiting for it.
+#[inline]
+pub(crate) fn fetch<T: ?Sized>(value: &T) {
+    #[cfg(target_arch = "x86_64")]
+    prefetch::fetch(value);
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = value;
+}
+
+/// The signs of a vector, one bit each, in words of 64.
+pub(crate) fn signs(vector: &[i8]) -> impl Iterator<Item = u64> {
+    vector
+        .chunks(64)
+        .map(|part| part.chunks(8).enumerate().fold(0, |bits, (at, eight)| bits | signs_of(eight) << (8 * at)))
+}
+
+/// The signs of up to eight values. What is above zero has its top bit after 127 was added to it, and what is not has none; a
+/// product then brings the eight bits together.
+fn signs_of(eight: &[i8]) -> u64 {
+    let mut bytes = [0_u8; 8];
+    bytes.iter_mut().zip(eight).for_each(|(byte, value)| *byte = (*value).max(0) as u8);
+    let above = (u64::from_le_bytes(bytes) + 0x7f7f_7f7f_7f7f_7f7f) & 0x8080_8080_8080_8080;
+    (above >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56
+}
+
+/// In how many signs every `step`th of several vectors, which lie one behind the other, differs from one, with its number: those
+/// that differ in no more than `most`.
+pub(crate) fn within(one: &[u64], several: &[u64], step: usize, most: u16) -> Vec<(u16, u32)> {
+    #[cfg(target_arch = "x86_64")]
+    if step == 1 && vnni::is_there() {
+        return vnni::within(one, several, most);
+    }
+    #[cfg(target_arch = "x86_64")]
+    if std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("popcnt") {
+        return avx2::within(one, several, step, most);
+    }
+    plain_within(one, several, step, most)
+}
+
+#[inline(always)]
+fn plain_within(one: &[u64], several: &[u64], step: usize, most: u16) -> Vec<(u16, u32)> {
+    let differing = |other: &[u64]| one.iter().zip(other).map(|(a, b)| (a ^ b).count_ones() as u16).sum::<u16>();
+    let all = several.chunks_exact(one.len().max(1)).zip(0..).step_by(step);
+    all.map(|(other, no)| (differing(other), no)).filter(|(signs, _)| *signs <= most).collect()
+}
+
+#[cfg(target_arch = "x86_64")]
+#[allow(unsafe_code, reason = "a hint to the processor, which reads nothing")]
+mod prefetch {
+    use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+
+    /// Bytes that come from memory together.
+    const LINE: usize = 64;
+
+    #[inline]
+    pub(super) fn fetch<T: ?Sized>(value: &T) {
+        let start = std::ptr::from_ref(value).cast::<i8>();
+        for at in (0..size_of_val(value) + LINE - 1).step_by(LINE) {
+            // SAFETY: a hint is good for any address; the last one may lie behind the value, in the line that it ends in.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(start.wrapping_add(at)) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn vector() -> impl Strategy<Value = Vec<i8>> {
+        proptest::collection::vec(-127_i8..=127, 0..700)
+    }
+
+    proptest! {
+        #[test]
+        fn every_way_gives_the_same_sum(a in vector(), b in vector()) {
+            let length = a.len().min(b.len());
+            let (a, b) = (&a[..length], &b[..length]);
+            prop_assert_eq!(dot(a, b), plain_dot(a, b));
+            // What this machine would not choose, as long as it can.
+            #[cfg(target_arch = "x86_64")]
+            if std::arch::is_x86_feature_detected!("avx2") {
+                prop_assert_eq!(avx2::dot(a, b), plain_dot(a, b));
+            }
+        }
+
+        #[test]
+        fn several_at_once_are_the_same(one in prop_oneof![vector(), proptest::collection::vec(-127_i8..=127, 128)], count in 0_usize..11) {
+            let several: Vec<i8> = (0..count).flat_map(|n| one.iter().map(move |value| value.wrapping_add(n as i8).max(-127))).collect();
+            let expected: Vec<i32> = (0..count).map(|n| plain_dot(&one, &several[n * one.len()..(n + 1) * one.len()])).collect();
+            let mut sums = vec![0; count];
+            dots(&one, &several, &mut sums);
+            prop_assert_eq!(&sums, &expected);
+            #[cfg(target_arch = "x86_64")]
+            if std::arch::is_x86_feature_detected!("avx2") {
+                sums.fill(0);
+                avx2::dots(&one, &several, &mut sums);
+                prop_assert_eq!(sums, expected);
+            }
+        }
+
+        #[test]
+        fn bytes_are_close_to_their_vector(vector in proptest::collection::vec(-1.0_f32..1.0, 1..300)) {
+            let Some(bytes) = quantise(&vector) else { return Ok(()) };
+            for (value, byte) in vector.iter().zip(&bytes.bytes) {
+                prop_assert!((value - f32::from(*byte) * bytes.scale).abs() <= bytes.scale * 0.51);
+                prop_assert!(*byte != i8::MIN);
+            }
+        }
+
+        #[test]
+        fn signs_differ_where_they_do(
+            one in prop_oneof![vector(), proptest::collection::vec(-127_i8..=127, 256)], count in 0_usize..9,
+            step in 1_usize..4, most in 0_u16..300,
+        ) {
+            let several: Vec<Vec<i8>> = (0..count).map(|n| one.iter().map(|value| value.wrapping_mul(n as i8)).collect()).collect();
+            let differing = |other: &Vec<i8>| one.iter().zip(other).filter(|(a, b)| (**a > 0) != (**b > 0)).count() as u16;
+            let expected: Vec<(u16, u32)> = several.iter().map(differing).zip(0..).step_by(step)
+                .filter(|(signs, _)| *signs <= most).collect();
+            let several: Vec<u64> = several.iter().flat_map(|other| signs(other)).collect();
+            let one: Vec<u64> = signs(&one).collect();
+            if !one.is_empty() {
+                prop_assert_eq!(&within(&one, &several, step, most), &expected);
+                #[cfg(target_arch = "x86_64")]
+                if std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("popcnt") {
+                    prop_assert_eq!(&avx2::within(&one, &several, step, most), &expected);
+                }
+                prop_assert_eq!(plain_within(&one, &several, step, most), expected);
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_has_no_bytes() {
+        assert_eq!(quantise(&[0.0; 4]), None);
+        assert_eq!(quantise(&[f32::NAN, 1.0]).map(|bytes| bytes.bytes), Some(vec![0, 127]));
+    }
+}
