@@ -4,27 +4,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use tokio::task::JoinHandle;
 use tracing::warn;
 
 use super::asides::{Decided, Looking, Summaries};
 use super::assemble::ReadTurns;
 use super::complete::Running;
 use super::counted::Counted;
-use super::episodes::{EpisodeShelf, Shrunk};
+use super::episodes::Shrunk;
+use super::index::Change;
 use super::index::cache::{Cache, Marks, Shelf};
-use super::index::kernel::{Bytes, quantise};
-use super::index::{Change, IndexedTurn, ScopeIndex};
+use super::load::indexed;
 use super::passages::Passages;
 use super::plan::{Plan, ReadQuestion};
-use super::row::{self, rows_of, texts_of};
 use super::search::{Found, Wanted, search, signal_table};
 use super::signals::QuestionVectors;
-use super::texts::{SaidTurn, Texts};
+use super::texts::SaidTurn;
 use super::told::Cuts;
 use super::{
     Aside, AsideSource, Ask, Profile, Recalled, RunningTopic, SignalTable, TurnRange, WeightTable, assemble, known,
-    vectors,
 };
 use crate::clock::Clock;
 use crate::fact::Fact;
@@ -33,8 +30,7 @@ use crate::message::Role;
 use crate::meter::Meters;
 use crate::model::embed::Embedder;
 use crate::scope::{Scope, Tenant};
-use crate::session::Turn;
-use crate::store::{ChangeMark, Changes, RecallCursor, RecallEntry, RecallKept, RecallPage, Store, StoreError};
+use crate::store::{Changes, Store, StoreError};
 use crate::topic::Thresholds;
 
 /// What recall is made of.
@@ -100,10 +96,8 @@ pub enum RecallError {
 }
 
 /// Up to when a shelf knows its scope, held while that changes.
-type Marked = tokio::sync::OwnedMutexGuard<Marks>;
+pub(super) type Marked = tokio::sync::OwnedMutexGuard<Marks>;
 
-/// Entries read in one page.
-const PAGE: usize = 500;
 /// The texts of one scope that are at hand take this part of it at most, twice.
 const TEXTS_SHARE: usize = 16;
 /// What tenants know takes this part of the memory for indexes at most, beside what was said.
@@ -120,7 +114,7 @@ pub struct Recall {
     counted: Counted,
     cuts: Cuts,
     shrunk: Shrunk,
-    /// Held by whoever reads the texts of a scope that was just loaded.
+    /// Held by whoever gets a scope ready that was just loaded.
     pub(super) warming: tokio::sync::Mutex<()>,
 }
 
@@ -293,7 +287,7 @@ impl Recall {
                     shelf.with_texts(|texts| {
                         entries.iter().map(|entry| &entry.turn).chain(&gone).for_each(|turn| texts.touch(*turn));
                     });
-                    let put = entries.into_iter().map(|entry| Change::Put(self.indexed(entry)));
+                    let put = entries.into_iter().map(|entry| Change::Put(indexed(entry, &*self.parts.embedder)));
                     let changes = put.chain(gone.into_iter().map(Change::Gone)).collect();
                     shelf.write(|index| index.apply(changes));
                     marks.turns = Some(now);
@@ -305,7 +299,7 @@ impl Recall {
                     // A load that outlasts its request goes on for the next one.
                     let load = tokio::spawn(async move {
                         let filled = desk.fill(&scope, &shelf, now, marks).await;
-                        desk.warm(scope, shelf);
+                        desk.warm(scope, &shelf);
                         filled
                     });
                     marks = load.await.map_err(|_| RecallError::Interrupted)??;
@@ -317,69 +311,10 @@ impl Recall {
         Ok(shelf)
     }
 
-    /// Loads a scope onto its shelf.
-    async fn fill(
-        &self,
-        scope: &Scope,
-        shelf: &Shelf,
-        now: ChangeMark,
-        mut marks: Marked,
-    ) -> Result<Marked, RecallError> {
-        self.follow_episodes(scope, shelf, &mut marks.episodes).await?;
-        let bytes_max = self.settings.index_bytes_max.saturating_sub(shelf.read_episodes(EpisodeShelf::bytes));
-        shelf.with_texts(Texts::forget_all);
-        let index = self.load(scope, bytes_max).await?;
-        shelf.write(|held| *held = index);
-        marks.turns = Some(now);
-        self.note_size(scope, shelf);
-        Ok(marks)
-    }
-
     pub(super) fn note_size(&self, scope: &Scope, shelf: &Shelf) {
         for gone in self.cache.note(scope, shelf.bytes()) {
             self.parts.store.unwatch(&gone);
         }
-    }
-
-    /// Reads a whole scope. One that is larger than the memory for indexes keeps its newest turns, beside its summaries.
-    async fn load(&self, scope: &Scope, bytes_max: usize) -> Result<ScopeIndex, RecallError> {
-        let mut index = ScopeIndex::new(self.parts.embedder.dimensions());
-        let mut page = Some(self.read_page(scope, None));
-        while let Some(read) = page {
-            let read = read.await.map_err(|_| RecallError::Interrupted)??;
-            // The next page is read while this one is taken in.
-            page = read.next.map(|after| self.read_page(scope, Some(after)));
-            self.parts.meters.rows_damaged.many(read.damaged);
-            index.apply(read.entries.into_iter().map(|entry| Change::Put(self.indexed(entry))).collect());
-        }
-        index.shrink();
-        while index.bytes() > bytes_max && index.forget_oldest() {}
-        Ok(index)
-    }
-
-    /// Begins to read a page of a scope.
-    fn read_page(&self, scope: &Scope, after: Option<RecallCursor>) -> JoinHandle<Result<RecallPage, StoreError>> {
-        let (store, scope) = (Arc::clone(&self.parts.store), scope.clone());
-        let embedder = self.parts.embedder.id().as_str().to_owned();
-        tokio::spawn(async move { store.recall_entries(&scope, &embedder, after, PAGE).await })
-    }
-
-    /// An entry as the index takes it in: from its row, or from the turn itself while there is none.
-    fn indexed(&self, entry: RecallEntry) -> IndexedTurn {
-        let RecallEntry { turn, session, order, kept, .. } = entry;
-        let (rows, vectors) = match kept {
-            RecallKept::Row { row, vectors } => {
-                let vectors = vectors.and_then(|bytes| vectors::decode(&bytes, self.parts.embedder.dimensions()));
-                (row, vectors.unwrap_or_default())
-            }
-            RecallKept::Turn(turn) => (row::encode(&rows_of(&turn)), self.vectors_at_once(&turn)),
-        };
-        IndexedTurn { order, turn, session, rows, vectors }
-    }
-
-    fn vectors_at_once(&self, turn: &Turn) -> Vec<Option<Bytes>> {
-        let embed = |text: &String| self.parts.embedder.at_once(text).and_then(|vector| quantise(&vector));
-        texts_of(turn).iter().map(embed).collect()
     }
 
     async fn plan(&self, scope: &Scope, shelf: &Shelf, ask: &Ask) -> Result<Plan, RecallError> {

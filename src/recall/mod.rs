@@ -6,7 +6,7 @@
 //! stand summaries (`episodes`) and whatever else is handed in, in layers (`layer`).
 //!
 //! Reading order: the nouns here, `row` (what is kept of a message), `index`, `question`, `signals`, `search`, `layer`,
-//! `episodes`, `passages` (what the tenant knows), `asides`, `pack`, `assemble`, `render`, and `desk`, which puts them together; `warm` works out
+//! `episodes`, `passages` (what the tenant knows), `asides`, `pack`, `assemble`, `render`, and `desk`, which puts them together; `load` brings a scope into memory, and `warm` works out
 //! beforehand what questions will need. `topics` finds the topic that
 //! a message belongs to.
 //!
@@ -22,6 +22,7 @@ mod excerpt;
 mod index;
 mod known;
 mod layer;
+mod load;
 mod marks;
 mod pack;
 mod passages;

@@ -13,14 +13,15 @@ use crate::id::MessageId;
 
 /// Up to this many messages of people, every signal is worked out for every message.
 pub(crate) const EXACT_MAX: usize = 1_024;
-/// Beyond, this many are taken by their words and as many by their vectors.
-const CANDIDATES: usize = 128;
+/// Beyond, this many are taken by their words and this many by their vectors. `docs/recall.md` tells how these were chosen.
+const BY_WORDS: usize = 96;
+const BY_VECTORS: usize = 192;
 /// And this many replies, with what they answer.
 const REPLIES: usize = 32;
 /// Of those, this many are looked at closely.
-const CLOSE: usize = 64;
+const CLOSE: usize = 48;
 /// And this many, evenly spread, give the measure.
-const SAMPLE: usize = 48;
+const SAMPLE: usize = 32;
 
 /// A message and its score.
 #[derive(Debug, Clone, PartialEq)]
@@ -168,7 +169,7 @@ fn explained(
 
 /// In a large scope: the messages that words or vectors bring up, and a sample for the measure.
 fn choose(index: &ScopeIndex, asked: &Asked<'_>, words: &WordScores) -> Pool {
-    let mut keys = words.best_keys(index, CANDIDATES);
+    let mut keys = words.best_keys(index, BY_WORDS);
     keys.extend(by_vectors(index, asked));
     let replies = words.best_replies(REPLIES);
     let answered: Vec<DocNo> =
@@ -197,5 +198,5 @@ fn by_vectors(index: &ScopeIndex, asked: &Asked<'_>) -> Vec<DocNo> {
         return Vec::new();
     };
     let wanted: Vec<u64> = signs(&vector.bytes).collect();
-    nearest(&wanted, index.keys.all_signs(), CANDIDATES)
+    nearest(&wanted, index.keys.all_signs(), BY_VECTORS)
 }

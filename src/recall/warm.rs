@@ -1,10 +1,9 @@
 //! What questions will need, worked out before they come: vectors of words, texts of turns, tokens of their lines.
 //!
 //! Nothing here is needed for an answer to be right; whatever is not there yet, the question that wants it reads or counts
-//! itself. A scope's newest texts are read after it was loaded, one scope at a time, and those that a turn has touched once it is
-//! written.
+//! itself. A scope is got ready after it was loaded, one scope at a time; what a turn has touched is read again once it is written.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use tracing::debug;
 
@@ -38,32 +37,51 @@ impl Recall {
         }
     }
 
-    /// Gets a scope ready that was just loaded, beside everything else, as long as anybody holds its shelf.
-    pub(super) fn warm(self: &Arc<Self>, scope: Scope, shelf: Arc<Shelf>) {
-        let words = Arc::clone(&shelf);
-        tokio::task::spawn_blocking(move || while Arc::strong_count(&words) > 1 && prepare_some(&words) {});
-        let desk = Arc::clone(self);
+    /// Loads a scope and waits until all is ready that its questions will need. A server does that by itself, beside everything
+    /// else, once the first question has come.
+    pub async fn warm_up(self: &Arc<Self>, scope: &Scope) -> Result<(), RecallError> {
+        let shelf = self.caught_up(scope).await?;
+        self.get_ready(scope, &Arc::downgrade(&shelf)).await
+    }
+
+    /// Gets a scope ready that was just loaded, beside everything else.
+    pub(super) fn warm(self: &Arc<Self>, scope: Scope, shelf: &Arc<Shelf>) {
+        let (desk, shelf) = (Arc::clone(self), Arc::downgrade(shelf));
         tokio::spawn(async move {
-            let _turn = desk.warming.lock().await;
-            match desk.read_newest(&scope, &shelf).await {
-                Ok(()) => desk.note_size(&scope, &shelf),
-                Err(error) => debug!(operation = "warm", "Texts are read when they are asked for: {error}"),
+            if let Err(error) = desk.get_ready(&scope, &shelf).await {
+                debug!(operation = "warm", "Texts are read when they are asked for: {error}");
             }
         });
     }
 
-    /// Reads the newest turns of a scope, as many as are kept at hand.
-    async fn read_newest(&self, scope: &Scope, shelf: &Arc<Shelf>) -> Result<(), RecallError> {
+    /// One scope after the other, each as long as it is in memory.
+    async fn get_ready(&self, scope: &Scope, shelf: &Weak<Shelf>) -> Result<(), RecallError> {
+        let _others_wait = self.warming.lock().await;
+        let words = Weak::clone(shelf);
+        let prepare = move || while words.upgrade().is_some_and(|shelf| prepare_some(&shelf)) {};
+        tokio::task::spawn_blocking(prepare).await.map_err(|_| RecallError::Interrupted)?;
         let mut before = i64::MAX;
-        while Arc::strong_count(shelf) > 1 && !shelf.with_texts(|texts| texts.is_full()) {
-            let newest = shelf.read(|index| index.turns_before(before, TURNS_AT_A_TIME));
-            let Some((oldest, _)) = newest.last() else { break };
-            before = *oldest;
-            let turns: Vec<TurnId> = newest.into_iter().map(|(_, turn)| turn).collect();
-            self.read_ahead(scope, shelf, &turns).await?;
+        while let Some(shelf) = shelf.upgrade() {
+            let Some(oldest) = self.read_some(scope, &shelf, before).await? else {
+                self.note_size(scope, &shelf);
+                break;
+            };
+            before = oldest;
             tokio::task::yield_now().await;
         }
         Ok(())
+    }
+
+    /// Reads the newest turns before one, and answers the oldest of them; nothing when there are no more, or no more room.
+    async fn read_some(&self, scope: &Scope, shelf: &Shelf, before: i64) -> Result<Option<i64>, RecallError> {
+        if shelf.with_texts(|texts| texts.is_full()) {
+            return Ok(None);
+        }
+        let newest = shelf.read(|index| index.turns_before(before, TURNS_AT_A_TIME));
+        let oldest = newest.last().map(|(oldest, _)| *oldest);
+        let turns: Vec<TurnId> = newest.into_iter().map(|(_, turn)| turn).collect();
+        self.read_ahead(scope, shelf, &turns).await?;
+        Ok(oldest)
     }
 
     /// Reads turns that somebody may ask for, and counts their lines.

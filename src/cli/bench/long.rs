@@ -121,6 +121,7 @@ impl Talk {
         let about: Vec<&str> = (0..args.questions).map(|_| about()).collect();
         let mut chatter = Chatter::new(1);
         talk.questions = about.into_iter().map(|about| chatter.question(about)).collect();
+        talk.memory.recall_desk().warm_up(&talk.scope).await?;
         Ok(talk)
     }
 

@@ -9,7 +9,6 @@ use crate::language::when::TimeRange;
 use crate::model::embed::StaticTable;
 use crate::recall::index::kernel::Bytes;
 use crate::recall::search::Within;
-use crate::recall::signals::highest;
 use crate::topic::Thresholds;
 
 /// What the share of the question's words counts beside the similarity.
@@ -92,7 +91,29 @@ fn candidates(
         WORDS * shares[slot] + similar + date
     };
     let there = (0..shares.len()).filter(|slot| is_there(*slot));
-    highest(there.map(|slot| (seems(slot), slot as u32)).collect(), CANDIDATES)
+    let best = about_highest(&there.map(|slot| (seems(slot), slot as u32)).collect::<Vec<_>>(), CANDIDATES);
+    best.iter().for_each(|slot| shelf.vectors.fetch(*slot));
+    best
+}
+
+/// Into how many classes scores are put.
+const CLASSES: usize = 256;
+
+/// Those with the highest scores: so many, and all others whose scores are of the same class as the last of them.
+fn about_highest(scored: &[(f32, u32)], count: usize) -> Vec<u32> {
+    let (low, high) =
+        scored.iter().fold((f32::MAX, f32::MIN), |(low, high), (score, _)| (low.min(*score), high.max(*score)));
+    let step = (CLASSES - 1) as f32 / (high - low).max(f32::EPSILON);
+    let class = |score: f32| (((score - low) * step) as usize).min(CLASSES - 1);
+    let mut sizes = [0; CLASSES];
+    scored.iter().for_each(|(score, _)| sizes[class(*score)] += 1);
+    let mut taken = 0;
+    let least = (0..CLASSES).rev().find(|class| {
+        taken += sizes[*class];
+        taken >= count
+    });
+    let least = least.unwrap_or(0);
+    scored.iter().filter(|(score, _)| class(*score) >= least).map(|(_, slot)| *slot).collect()
 }
 
 /// Whether something that began and ended then is about a time.

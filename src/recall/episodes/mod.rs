@@ -19,7 +19,7 @@ use jiff::Timestamp;
 use uuid::Uuid;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::index::kernel::{Bytes, dot, quantise, signs, within};
+use super::index::kernel::{Bytes, differing, dot, fetch, quantise, signs};
 use super::{AsideSource, TurnRange};
 use crate::episode::{Episode, Level};
 use crate::id::{EpisodeId, SessionId};
@@ -235,13 +235,21 @@ impl Vectors {
     fn guessed(&self, other: &Bytes) -> Option<impl Fn(usize) -> Option<f32>> {
         let wanted: Vec<u64> = signs(&other.bytes).collect();
         (other.bytes.len() == self.dimensions && !wanted.is_empty()).then(|| {
-            let differing = within(&wanted, &self.signs, 1, u16::MAX);
+            let differing = differing(&wanted, &self.signs);
             move |slot: usize| {
-                let alike = 1.0 - 2.0 * f32::from(differing.get(slot)?.0) / self.dimensions as f32;
+                let alike = 1.0 - 2.0 * f32::from(*differing.get(slot)?) / self.dimensions as f32;
                 // Near enough to the cosine of the angle at which so many signs differ.
                 (self.scales[slot] != 0.0).then_some(alike * (1.5 - 0.5 * alike * alike))
             }
         })
+    }
+
+    /// Has a vector brought nearer, without waiting for it.
+    fn fetch(&self, slot: u32) {
+        let at = slot as usize * self.dimensions;
+        if let Some(own) = self.bytes.get(at..at + self.dimensions) {
+            fetch(own);
+        }
     }
 
     /// How similar a summary is to another vector, if both can be compared.

@@ -67,6 +67,8 @@ pub(crate) struct KeyColumns {
     pub(crate) near: Vec<[f32; NEAR]>,
     /// Share of its terms that the messages before it had not used.
     pub(crate) novelty: Vec<f32>,
+    /// The length of each key with the one before it.
+    pub(crate) lengths_with_before: Vec<u32>,
     /// Lengths of all keys, each with the one before it.
     pub(crate) length_with_before: u64,
     /// Lengths of all keys, each with its neighbours on both sides.
@@ -307,6 +309,7 @@ impl ScopeIndex {
             self.key.after[before as usize] = no;
         }
         let (with_before, with_both) = self.surroundings(no, before);
+        self.key.lengths_with_before.push(with_before as u32);
         self.key.length_with_before += with_before;
         self.key.length_with_both += with_both;
         self.spoken[doc.speaker as usize] += 1;
@@ -385,6 +388,7 @@ impl ScopeIndex {
         self.key.length_with_both -= with_both;
         let doc = self.keys.pop(&self.vocabulary)?;
         self.key.novelty.pop();
+        self.key.lengths_with_before.pop();
         self.key.near.pop();
         self.key.after.pop();
         self.key.reply.pop();

@@ -3,10 +3,11 @@
 //! All of them are gone through once. How far the nearest may be is foreseen from some of them, so that the others are passed over
 //! without being written down anywhere.
 
-use super::kernel::within;
+use super::kernel::{differing, within};
 
-/// One in so many vectors tells how far the nearest may be.
+/// One in so many vectors tells how far the nearest may be. Some that lie together come from memory together.
 const LOOKED_AT: usize = 16;
+const TOGETHER: usize = 4;
 /// Foreseen are twice as many as are wanted, and some more: where it comes to fewer all the same, everything is looked at again.
 const SPARE: usize = 4;
 
@@ -16,9 +17,9 @@ pub(crate) fn nearest(one: &[u64], several: &[u64], count: usize) -> Vec<u32> {
     if one.is_empty() || count == 0 {
         return Vec::new();
     }
-    let mut near = within(one, several, 1, foreseen(one, several, count));
+    let mut near = within(one, several, foreseen(one, several, count));
     if near.len() < count {
-        near = within(one, several, 1, u16::MAX);
+        near = within(one, several, u16::MAX);
     }
     if near.len() > count {
         near.select_nth_unstable(count - 1);
@@ -30,11 +31,13 @@ pub(crate) fn nearest(one: &[u64], several: &[u64], count: usize) -> Vec<u32> {
 /// In how many signs about twice as many as are wanted differ at most.
 fn foreseen(one: &[u64], several: &[u64], count: usize) -> u16 {
     let rank = 2 * count / LOOKED_AT + SPARE;
-    let mut distances = within(one, several, LOOKED_AT, u16::MAX);
+    let mut some = Vec::with_capacity(several.len() / LOOKED_AT + TOGETHER * one.len());
+    several.chunks(TOGETHER * one.len()).step_by(LOOKED_AT).for_each(|together| some.extend_from_slice(together));
+    let mut distances = differing(one, &some);
     if distances.len() <= rank {
         return u16::MAX;
     }
-    distances.select_nth_unstable(rank).1.0
+    *distances.select_nth_unstable(rank).1
 }
 
 #[cfg(test)]

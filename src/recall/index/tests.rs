@@ -72,7 +72,7 @@ fn seen(index: &ScopeIndex) -> String {
         index.key.before,
         index.key.after,
         index.key.reply,
-        index.key.novelty,
+        (&index.key.novelty, &index.key.lengths_with_before),
         index.keys.length_total,
         index.key.length_with_before,
         index.key.length_with_both,

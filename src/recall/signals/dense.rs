@@ -12,13 +12,13 @@ use crate::recall::index::{NEAR, ScopeIndex};
 pub(crate) struct Dots<'a> {
     docs: &'a Docs,
     vector: Option<Bytes>,
+    /// Zero while it is not known; where it is zero it is soon found out again.
     values: Vec<f32>,
-    known: Vec<bool>,
 }
 
 impl<'a> Dots<'a> {
     pub(crate) fn new(docs: &'a Docs, vector: Option<Bytes>) -> Self {
-        Self { docs, vector, values: vec![0.0; docs.len()], known: vec![false; docs.len()] }
+        Self { docs, vector, values: vec![0.0; docs.len()] }
     }
 
     /// Has the vectors of some messages fetched at once: asked for one by one, each would be waited for.
@@ -29,8 +29,7 @@ impl<'a> Dots<'a> {
     /// The product with a message; zero where either has no vector.
     pub(crate) fn of(&mut self, no: DocNo) -> f32 {
         let at = no as usize;
-        if !self.known[at] {
-            self.known[at] = true;
+        if self.values[at] == 0.0 {
             self.values[at] = self.compute(no);
         }
         self.values[at]

@@ -165,54 +165,65 @@ pub(crate) enum Around {
 /// BM25 of every message together with its neighbours in the session.
 pub(crate) fn around(index: &ScopeIndex, terms: &[Wanted], around: Around) -> Scores {
     let docs = &index.keys;
-    let length =
-        |no: DocNo| neighbourhood(index, no, around).map(|no| u64::from(docs.lengths[no as usize])).sum::<u64>();
     let total = match around {
         Around::Before => index.key.length_with_before,
         Around::Both => index.key.length_with_both,
     };
     let mean = if docs.len() == 0 { 0.0 } else { total as f64 / docs.len() as f64 };
     let mut scores = Scores::new(docs.len());
-    let mut counts = Counts::new(docs.len());
+    let mut uses = Uses { counts: Spare::take(docs.len()), touched: Vec::new() };
     for (term, share) in terms {
-        let postings = docs.postings(*term);
-        counts.fill(postings);
-        let touched = touched(index, postings, &counts, around);
-        let idf = share * idf(docs.len(), touched.len());
-        for no in touched {
-            let times: u32 = neighbourhood(index, no, around).map(|no| counts.of(no)).sum();
-            scores.add(no, bm25(idf, times.into(), length(no) as f64, mean));
+        docs.postings(*term).iter().for_each(|posting| uses.note(index, *posting, around));
+        let idf = share * idf(docs.len(), uses.touched.len());
+        for no in uses.touched.drain(..) {
+            let times = std::mem::take(&mut uses.counts.zeros[no as usize]);
+            scores.add(no, bm25(idf, times.into(), length(index, no, around).into(), mean));
         }
-        counts.clear(postings);
     }
     scores
 }
 
-fn neighbourhood(index: &ScopeIndex, no: DocNo, around: Around) -> impl Iterator<Item = DocNo> {
-    let after = if around == Around::Both { index.key.after[no as usize] } else { NONE };
-    [no, index.key.before[no as usize], after].into_iter().filter(|no| *no != NONE)
+/// How long a message is with its neighbours.
+fn length(index: &ScopeIndex, no: DocNo, around: Around) -> u32 {
+    let with_before = index.key.lengths_with_before[no as usize];
+    match around {
+        Around::Before => with_before,
+        Around::Both => with_before + length_of(index, index.key.after[no as usize]),
+    }
 }
 
-/// The messages that use a term or have a neighbour that does, each once.
-fn touched(index: &ScopeIndex, postings: &[Posting], counts: &Counts, around: Around) -> Vec<DocNo> {
-    let mut touched = Vec::with_capacity(postings.len() * 3);
-    for posting in postings {
+fn length_of(index: &ScopeIndex, no: DocNo) -> u32 {
+    if no == NONE { 0 } else { index.keys.lengths[no as usize] }
+}
+
+/// How often messages with their neighbours use the term at hand.
+struct Uses {
+    counts: Spare<u16>,
+    /// The messages that do, each once.
+    touched: Vec<DocNo>,
+}
+
+impl Uses {
+    /// A message is read with the one before it, so what it says counts for the one after it as well; and the other way round.
+    fn note(&mut self, index: &ScopeIndex, posting: Posting, around: Around) {
         let no = posting.doc();
-        touched.push(no);
-        let after = index.key.after[no as usize];
-        if after != NONE && counts.of(after) == 0 {
-            touched.push(after);
-        }
-        let before = index.key.before[no as usize];
-        if around == Around::Both && before != NONE && counts.of(before) == 0 {
-            // A message between two that use the term was touched by the one before it already.
-            let second = index.key.before[before as usize];
-            if second == NONE || counts.of(second) == 0 {
-                touched.push(before);
-            }
+        self.add(no, posting.times());
+        self.add(index.key.after[no as usize], posting.times());
+        if around == Around::Both {
+            self.add(index.key.before[no as usize], posting.times());
         }
     }
-    touched
+
+    fn add(&mut self, no: DocNo, times: u8) {
+        if no == NONE {
+            return;
+        }
+        let count = &mut self.counts.zeros[no as usize];
+        if *count == 0 {
+            self.touched.push(no);
+        }
+        *count += u16::from(times);
+    }
 }
 
 /// BM25 of every session as one document, by the session's number.
@@ -241,7 +252,7 @@ pub(crate) fn sessions(index: &ScopeIndex, terms: &[Wanted]) -> Scores {
 }
 
 /// How often the messages use the term at hand.
-struct Counts(Spare<u8>);
+struct Counts(Spare<u16>);
 
 impl Counts {
     fn new(docs: usize) -> Self {
@@ -250,7 +261,7 @@ impl Counts {
 
     fn fill(&mut self, postings: &[Posting]) {
         for posting in postings {
-            self.0.zeros[posting.doc() as usize] = posting.times();
+            self.0.zeros[posting.doc() as usize] = posting.times().into();
         }
     }
 

@@ -13,7 +13,7 @@ pub(crate) mod lexical;
 pub(crate) mod priors;
 mod spare;
 
-pub(crate) use asked::{Asked, QuestionVectors, WordScores, highest};
+pub(crate) use asked::{Asked, QuestionVectors, WordScores};
 pub(crate) use board::{Board, Pool};
 
 macro_rules! signals {

@@ -10,7 +10,7 @@ const LIST_MAX: usize = 1 << 17;
 
 thread_local! {
     static SCORES: RefCell<Vec<Vec<f32>>> = const { RefCell::new(Vec::new()) };
-    static COUNTS: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
+    static COUNTS: RefCell<Vec<Vec<u16>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// What room is kept for.
@@ -25,7 +25,7 @@ impl Number for f32 {
     }
 }
 
-impl Number for u8 {
+impl Number for u16 {
     fn kept<T>(use_it: impl FnOnce(&mut Vec<Vec<Self>>) -> T) -> T {
         COUNTS.with_borrow_mut(use_it)
     }
@@ -74,7 +74,7 @@ mod tests {
         let (again, other) = (Spare::<f32>::take(2), Spare::<f32>::take(5));
         assert_eq!((again.zeros.as_ptr(), again.zeros.as_slice()), (place, &[0.0; 3][..]));
         assert_eq!(other.zeros, [0.0; 5]);
-        drop(Spare::<u8>::take(LIST_MAX + 1));
-        assert_eq!(Spare::<u8>::take(1).zeros.len(), 1, "too much to keep");
+        drop(Spare::<u16>::take(LIST_MAX + 1));
+        assert_eq!(Spare::<u16>::take(1).zeros.len(), 1, "too much to keep");
     }
 }

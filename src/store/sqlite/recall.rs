@@ -367,8 +367,10 @@ fn read_due(db: &Connection, row: &Row<'_>) -> sql::Result<(i64, Result<DueTurn,
 pub(super) fn keep(db: &Connection, rows: &[DerivedRow]) -> Result<(), StoreError> {
     for derived in rows {
         if let Some(found) = unchanged(db, derived)? {
-            let vectors = keep_one(db, derived, found)?;
-            if vectors {
+            let is_new = !found.had_row && derived.row.is_some();
+            let has_vectors = keep_one(db, derived, found)?;
+            // Whoever holds a new turn has derived both from the turn itself.
+            if has_vectors && !is_new {
                 changes::note_of(db, &derived.scope, derived.turn)?;
             }
         }
@@ -376,22 +378,31 @@ pub(super) fn keep(db: &Connection, rows: &[DerivedRow]) -> Result<(), StoreErro
     Ok(())
 }
 
-/// The turn's key and whether it has vectors, if it is still as it was and may be recalled.
-fn unchanged(db: &Connection, derived: &DerivedRow) -> Result<Option<(i64, bool)>, StoreError> {
+/// A turn that something was derived from, and what there was of that before.
+struct Derivable {
+    key: i64,
+    had_row: bool,
+    had_vectors: bool,
+}
+
+/// What there is of the turn, if it is still as it was and may be recalled.
+fn unchanged(db: &Connection, derived: &DerivedRow) -> Result<Option<Derivable>, StoreError> {
     let sql = format!(
-        "SELECT turn.key, EXISTS (SELECT 1 FROM recall_vector WHERE recall_vector.turn = turn.key)
+        "SELECT turn.key, EXISTS (SELECT 1 FROM recall_row WHERE recall_row.turn = turn.key),
+             EXISTS (SELECT 1 FROM recall_vector WHERE recall_vector.turn = turn.key)
          FROM turn CROSS JOIN session ON session.key = turn.session
          WHERE turn.id = ?1 AND tenant = ?2 AND user = ?3 AND turn.checksum = ?4 AND {SHOWN} LIMIT 1"
     );
     let (tenant, user) = (derived.scope.tenant().as_str(), derived.scope.user().as_str());
     let values = params![derived.turn.as_uuid().as_bytes(), tenant, user, derived.stamp.0];
     let mut statement = db.prepare_cached(&sql).map_err(|error| meaning(&error))?;
-    let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
+    let read = |row: &Row<'_>| Ok(Derivable { key: row.get(0)?, had_row: row.get(1)?, had_vectors: row.get(2)? });
     statement.query_row(values, read).optional().map_err(|error| meaning(&error))
 }
 
 /// Answers whether there are vectors to be seen that may not have been before.
-fn keep_one(db: &Connection, derived: &DerivedRow, (key, had_vectors): (i64, bool)) -> Result<bool, StoreError> {
+fn keep_one(db: &Connection, derived: &DerivedRow, before: Derivable) -> Result<bool, StoreError> {
+    let Derivable { key, had_vectors, .. } = before;
     if let Some(row) = &derived.row {
         let sql = "INSERT INTO recall_row (turn, id, row) VALUES (?1, ?2, ?3)
                    ON CONFLICT (turn) DO UPDATE SET row = excluded.row";

@@ -56,26 +56,38 @@ unsafe fn dots_of_word(word: &[i8; WORD], several: &[i8], sums: &mut [i32]) {
     }
 }
 
-pub(super) fn within(one: &[u64], several: &[u64], step: usize, most: u16) -> Vec<(u16, u32)> {
+/// The signs of 64 values. This needs nothing but SSE2.
+pub(super) fn signs(part: &[i8; 64]) -> u64 {
+    let sixteen = |at: usize| {
+        // SAFETY: every such machine has SSE2, and there are four times sixteen values; loads may be unaligned.
+        let above = unsafe {
+            let values = _mm_loadu_si128(part.as_ptr().add(16 * at).cast());
+            _mm_movemask_epi8(_mm_cmpgt_epi8(values, _mm_setzero_si128()))
+        };
+        u64::from(above as u16) << (16 * at)
+    };
+    sixteen(0) | sixteen(1) | sixteen(2) | sixteen(3)
+}
+
+pub(super) fn within(one: &[u64], several: &[u64], most: u16) -> Vec<(u16, u32)> {
     // SAFETY: the caller has found AVX2 and POPCNT.
-    unsafe { counted(one, several, step, most) }
+    unsafe { counted(one, several, most) }
 }
 
 /// The plain way, compiled for a processor that counts bits by itself. Loops instead of iterators: what an iterator calls is
 /// compiled without these instructions and cannot be put in its place.
 #[target_feature(enable = "avx2,popcnt")]
-unsafe fn counted(one: &[u64], several: &[u64], step: usize, most: u16) -> Vec<(u16, u32)> {
-    let Ok(one) = <&[u64; 4]>::try_from(one) else { return super::plain_within(one, several, step, most) };
+unsafe fn counted(one: &[u64], several: &[u64], most: u16) -> Vec<(u16, u32)> {
+    let Ok(one) = <&[u64; 4]>::try_from(one) else { return super::plain_within(one, several, most) };
     // The built-in embedder's.
     let (several, _) = several.as_chunks::<4>();
     let mut found = Vec::new();
-    for at in (0..several.len()).step_by(step) {
-        let other = &several[at];
+    for (other, at) in several.iter().zip(0..) {
         let (first, second) = ((one[0] ^ other[0]).count_ones(), (one[1] ^ other[1]).count_ones());
         let (third, fourth) = ((one[2] ^ other[2]).count_ones(), (one[3] ^ other[3]).count_ones());
         let signs = (first + second + third + fourth) as u16;
         if signs <= most {
-            found.push((signs, at as u32));
+            found.push((signs, at));
         }
     }
     found

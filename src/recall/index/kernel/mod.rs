@@ -78,40 +78,54 @@ pub(crate) fn fetch<T: ?Sized>(value: &T) {
     let _ = value;
 }
 
-/// The signs of a vector, one bit each, in words of 64.
+/// The signs of a vector, one bit each, in words of 64: whether a value is above zero.
 pub(crate) fn signs(vector: &[i8]) -> impl Iterator<Item = u64> {
-    vector
-        .chunks(64)
-        .map(|part| part.chunks(8).enumerate().fold(0, |bits, (at, eight)| bits | signs_of(eight) << (8 * at)))
+    vector.chunks(64).map(|part| match <&[i8; 64]>::try_from(part) {
+        Ok(whole) => signs_of(whole),
+        Err(_) => plain_signs(part),
+    })
 }
 
-/// The signs of up to eight values. What is above zero has its top bit after 127 was added to it, and what is not has none; a
-/// product then brings the eight bits together.
-fn signs_of(eight: &[i8]) -> u64 {
-    let mut bytes = [0_u8; 8];
-    bytes.iter_mut().zip(eight).for_each(|(byte, value)| *byte = (*value).max(0) as u8);
-    let above = (u64::from_le_bytes(bytes) + 0x7f7f_7f7f_7f7f_7f7f) & 0x8080_8080_8080_8080;
-    (above >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56
+#[cfg(target_arch = "x86_64")]
+fn signs_of(part: &[i8; 64]) -> u64 {
+    avx2::signs(part)
 }
 
-/// In how many signs every `step`th of several vectors, which lie one behind the other, differs from one, with its number: those
-/// that differ in no more than `most`.
-pub(crate) fn within(one: &[u64], several: &[u64], step: usize, most: u16) -> Vec<(u16, u32)> {
+#[cfg(not(target_arch = "x86_64"))]
+fn signs_of(part: &[i8; 64]) -> u64 {
+    plain_signs(part)
+}
+
+fn plain_signs(part: &[i8]) -> u64 {
+    part.iter().enumerate().fold(0, |bits, (at, value)| bits | u64::from(*value > 0) << at)
+}
+
+/// In how many signs each of several vectors, which lie one behind the other, differs from one.
+pub(crate) fn differing(one: &[u64], several: &[u64]) -> Vec<u16> {
     #[cfg(target_arch = "x86_64")]
-    if step == 1 && vnni::is_there() {
+    if vnni::is_there() {
+        return vnni::differing(one, several);
+    }
+    within(one, several, u16::MAX).into_iter().map(|(signs, _)| signs).collect()
+}
+
+/// The same with the number of each, for those that differ in no more than `most`.
+pub(crate) fn within(one: &[u64], several: &[u64], most: u16) -> Vec<(u16, u32)> {
+    #[cfg(target_arch = "x86_64")]
+    if vnni::is_there() {
         return vnni::within(one, several, most);
     }
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("popcnt") {
-        return avx2::within(one, several, step, most);
+        return avx2::within(one, several, most);
     }
-    plain_within(one, several, step, most)
+    plain_within(one, several, most)
 }
 
 #[inline(always)]
-fn plain_within(one: &[u64], several: &[u64], step: usize, most: u16) -> Vec<(u16, u32)> {
+fn plain_within(one: &[u64], several: &[u64], most: u16) -> Vec<(u16, u32)> {
     let differing = |other: &[u64]| one.iter().zip(other).map(|(a, b)| (a ^ b).count_ones() as u16).sum::<u16>();
-    let all = several.chunks_exact(one.len().max(1)).zip(0..).step_by(step);
+    let all = several.chunks_exact(one.len().max(1)).zip(0..);
     all.map(|(other, no)| (differing(other), no)).filter(|(signs, _)| *signs <= most).collect()
 }
 
@@ -182,21 +196,23 @@ mod tests {
         #[test]
         fn signs_differ_where_they_do(
             one in prop_oneof![vector(), proptest::collection::vec(-127_i8..=127, 256)], count in 0_usize..9,
-            step in 1_usize..4, most in 0_u16..300,
+            most in 0_u16..300,
         ) {
             let several: Vec<Vec<i8>> = (0..count).map(|n| one.iter().map(|value| value.wrapping_mul(n as i8)).collect()).collect();
             let differing = |other: &Vec<i8>| one.iter().zip(other).filter(|(a, b)| (**a > 0) != (**b > 0)).count() as u16;
-            let expected: Vec<(u16, u32)> = several.iter().map(differing).zip(0..).step_by(step)
+            let expected: Vec<(u16, u32)> = several.iter().map(differing).zip(0..)
                 .filter(|(signs, _)| *signs <= most).collect();
             let several: Vec<u64> = several.iter().flat_map(|other| signs(other)).collect();
             let one: Vec<u64> = signs(&one).collect();
             if !one.is_empty() {
-                prop_assert_eq!(&within(&one, &several, step, most), &expected);
+                prop_assert_eq!(&within(&one, &several, most), &expected);
                 #[cfg(target_arch = "x86_64")]
                 if std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("popcnt") {
-                    prop_assert_eq!(&avx2::within(&one, &several, step, most), &expected);
+                    prop_assert_eq!(&avx2::within(&one, &several, most), &expected);
                 }
-                prop_assert_eq!(plain_within(&one, &several, step, most), expected);
+                prop_assert_eq!(plain_within(&one, &several, most), expected);
+                let all: Vec<u16> = plain_within(&one, &several, u16::MAX).into_iter().map(|(signs, _)| signs).collect();
+                prop_assert_eq!(super::differing(&one, &several), all);
             }
         }
     }

@@ -41,8 +41,27 @@ pub(super) fn within(one: &[u64], several: &[u64], most: u16) -> Vec<(u16, u32)>
     match <&[u64; SIGNS]>::try_from(one) {
         // SAFETY: the caller has asked `is_there`.
         Ok(one) => unsafe { signs_within(one, several.as_chunks().0, most) },
-        Err(_) => super::plain_within(one, several, 1, most),
+        Err(_) => super::plain_within(one, several, most),
     }
+}
+
+pub(super) fn differing(one: &[u64], several: &[u64]) -> Vec<u16> {
+    match <&[u64; SIGNS]>::try_from(one) {
+        // SAFETY: the caller has asked `is_there`.
+        Ok(one) => unsafe { signs_of_each(one, several.as_chunks().0) },
+        Err(_) => super::plain_within(one, several, u16::MAX).into_iter().map(|(signs, _)| signs).collect(),
+    }
+}
+
+#[target_feature(enable = "avx2,popcnt")]
+unsafe fn signs_of_each(one: &[u64; SIGNS], several: &[[u64; SIGNS]]) -> Vec<u16> {
+    let mut found = Vec::with_capacity(several.len());
+    for other in several {
+        let (first, second) = ((one[0] ^ other[0]).count_ones(), (one[1] ^ other[1]).count_ones());
+        let (third, fourth) = ((one[2] ^ other[2]).count_ones(), (one[3] ^ other[3]).count_ones());
+        found.push((first + second + third + fourth) as u16);
+    }
+    found
 }
 
 /// One side of the products must be without signs: |a| · (b with the sign of a) is the same.
@@ -122,7 +141,7 @@ unsafe fn signs_within(one: &[u64; SIGNS], several: &[[u64; SIGNS]], most: u16) 
         }
     }
     let before = (several.len() - rest.len()) as u32;
-    let rest = super::plain_within(one, rest.as_flattened(), 1, most);
+    let rest = super::plain_within(one, rest.as_flattened(), most);
     found.extend(rest.into_iter().map(|(differing, nth)| (differing, before + nth)));
     found
 }
