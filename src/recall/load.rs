@@ -9,7 +9,7 @@ use super::episodes::EpisodeShelf;
 use super::index::cache::Shelf;
 use super::index::kernel::{Bytes, quantise};
 use super::index::{Change, IndexedTurn, ScopeIndex};
-use super::row::{self, rows_of, texts_of};
+use super::row::{self, ReadRows, rows_of, texts_of};
 use super::texts::Texts;
 use super::vectors;
 use crate::model::embed::Embedder;
@@ -82,7 +82,7 @@ pub(super) fn indexed(entry: RecallEntry, embedder: &dyn Embedder) -> IndexedTur
         }
         RecallKept::Turn(turn) => (row::encode(&rows_of(&turn)), vectors_at_once(&turn, embedder)),
     };
-    IndexedTurn { order, turn, session, rows, vectors }
+    IndexedTurn { order, turn, session, rows: ReadRows::of(rows), vectors }
 }
 
 fn vectors_at_once(turn: &Turn, embedder: &dyn Embedder) -> Vec<Option<Bytes>> {

@@ -127,7 +127,7 @@ mod tests {
     use crate::id::{CountedIds, Ids};
     use crate::message::{Message, Role};
     use crate::recall::index::{Change, IndexedTurn};
-    use crate::recall::row::{encode, rows_of};
+    use crate::recall::row::{ReadRows, encode, rows_of};
     use crate::session::{Turn, TurnStatus};
 
     /// What people with these names said.
@@ -150,7 +150,7 @@ mod tests {
                 order,
                 turn: turn.id,
                 session: turn.session,
-                rows: encode(&rows_of(&turn)),
+                rows: ReadRows::of(encode(&rows_of(&turn))),
                 vectors: vec![],
             })
         };

@@ -22,7 +22,7 @@ use docs::{DOCS_MAX, Doc, DocNo, Docs, NONE, PackedWord};
 use kernel::{Bytes, dot};
 use vocabulary::{Vocabulary, WordNo};
 
-use super::row::{Row, Voice, decode};
+use super::row::{ReadRow, ReadRows, ReadWord, Voice};
 use crate::id::{SessionId, TurnId};
 use crate::language::{Tongue, words};
 
@@ -37,8 +37,7 @@ pub(crate) struct IndexedTurn {
     pub(crate) order: i64,
     pub(crate) turn: TurnId,
     pub(crate) session: SessionId,
-    /// Its rows, as they are kept.
-    pub(crate) rows: Vec<u8>,
+    pub(crate) rows: ReadRows,
     /// As many as rows, or none.
     pub(crate) vectors: Vec<Option<Bytes>>,
 }
@@ -110,8 +109,6 @@ pub(crate) struct ScopeIndex {
     orders: HashMap<TurnId, i64>,
     dimensions: usize,
     instance: u64,
-    /// Room for the words of the message at hand.
-    hashes: Vec<u64>,
 }
 
 /// Indexes that were made so far.
@@ -174,7 +171,6 @@ impl ScopeIndex {
             orders: HashMap::new(),
             dimensions,
             instance: INSTANCES.fetch_add(1, Ordering::Relaxed),
-            hashes: Vec::new(),
         }
     }
 
@@ -216,13 +212,13 @@ impl ScopeIndex {
         let Some(held) = self.turns.get(&turn.order).filter(|held| held.turn == turn.turn) else { return false };
         let (session, voices) = (held.session, held.voices.clone());
         let (mut key, mut reply) = (held.first_key, held.first_reply);
-        let rows = decode(&turn.rows).unwrap_or_default();
+        let rows = &turn.rows.rows;
         if self.session_ids[session as usize] != turn.session || rows.len() != voices.len() {
             return false;
         }
         let vectors = turn.vectors.iter().cloned().chain(std::iter::repeat(None));
         rows.iter().zip(vectors).zip(voices).all(|((row, vector), is_key)| {
-            let doc = self.doc(turn.turn, session, row, vector);
+            let doc = self.doc(turn.turn, session, &turn.rows, row, vector);
             let (docs, no) = if is_key { (&self.keys, &mut key) } else { (&self.replies, &mut reply) };
             *no += 1;
             is_key == (row.voice == Voice::Person) && docs.doc(*no - 1) == doc
@@ -249,25 +245,24 @@ impl ScopeIndex {
     }
 
     fn append(&mut self, turn: IndexedTurn) {
-        let rows = decode(&turn.rows).unwrap_or_default();
+        let rows = &turn.rows.rows;
         if self.keys.len() + rows.len() > DOCS_MAX || self.replies.len() + rows.len() > DOCS_MAX {
             return;
         }
         let session = self.session_number(turn.session);
         let voices: Vec<bool> = rows.iter().map(|row| row.voice == Voice::Person).collect();
         let mut vectors = turn.vectors.into_iter();
-        let docs = rows.iter().map(|row| self.doc(turn.turn, session, row, vectors.next().flatten())).collect();
+        let doc = |row: &ReadRow| self.doc(turn.turn, session, &turn.rows, row, vectors.next().flatten());
+        let docs = rows.iter().map(doc).collect();
         self.append_docs(turn.order, turn.turn, session, &voices, docs);
     }
 
-    fn doc(&mut self, turn: TurnId, session: u32, row: &Row<'_>, vector: Option<Bytes>) -> Doc {
-        // Hashed before any is looked up: the places they lead to are then waited for together.
-        self.hashes.clear();
-        self.hashes.extend(row.words.iter().map(|word| Vocabulary::hash(&word.word)));
-        let pack = |(word, hash): (&super::row::WordUse<'_>, &u64)| {
-            PackedWord::new(self.vocabulary.learn_hashed(&word.word, *hash, row.tongue), word.times, word.capital)
+    fn doc(&mut self, turn: TurnId, session: u32, rows: &ReadRows, row: &ReadRow, vector: Option<Bytes>) -> Doc {
+        let pack = |word: &ReadWord| {
+            let no = self.vocabulary.learn_hashed(word.hash, row.tongue, || rows.letters(word));
+            PackedWord::new(no, word.times, word.capital)
         };
-        let words = row.words.iter().zip(&self.hashes).map(pack).collect();
+        let words = row.words.iter().map(pack).collect();
         let speaker = row.name.as_deref().map_or(0, |name| self.speaker_number(name));
         let said_at = row.said_at.as_microsecond();
         Doc { id: turn.message(row.position), session, speaker, said_at, marks: row.marks, words, vector }

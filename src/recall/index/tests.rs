@@ -9,7 +9,7 @@ use super::*;
 use crate::id::{CountedIds, Ids};
 use crate::message::{Message, Role};
 use crate::model::embed::StaticTable;
-use crate::recall::row::{encode, rows_of};
+use crate::recall::row::{ReadRows, encode, rows_of};
 use crate::session::{Turn, TurnStatus};
 
 const SAID: [&str; 6] = [
@@ -41,7 +41,7 @@ fn turn(order: i64, session: u8, said: usize, named: bool) -> IndexedTurn {
     };
     let vectors =
         turn.messages.iter().map(|message| kernel::quantise(&StaticTable::shared().embed(&message.text))).collect();
-    IndexedTurn { order, turn: turn.id, session: turn.session, rows: encode(&rows_of(&turn)), vectors }
+    IndexedTurn { order, turn: turn.id, session: turn.session, rows: ReadRows::of(encode(&rows_of(&turn))), vectors }
 }
 
 /// Everything a search can see.

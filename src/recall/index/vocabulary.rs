@@ -60,7 +60,7 @@ pub(crate) struct Vocabulary {
 impl Vocabulary {
     /// The number of a word, new or known.
     pub(crate) fn learn(&mut self, word: &str, tongue: Tongue) -> WordNo {
-        self.learn_hashed(word, Self::hash(word), tongue)
+        self.learn_hashed(Self::hash(word), tongue, || word)
     }
 
     /// What a word is known by.
@@ -68,12 +68,12 @@ impl Vocabulary {
         xxh3_64(word.as_bytes())
     }
 
-    /// The same for a word whose hash is known.
-    pub(crate) fn learn_hashed(&mut self, word: &str, hash: u64, tongue: Tongue) -> WordNo {
+    /// The same for a word whose hash is known; its letters are asked for if it is new.
+    pub(crate) fn learn_hashed<'a>(&mut self, hash: u64, tongue: Tongue, letters: impl FnOnce() -> &'a str) -> WordNo {
         if let Some(no) = self.words[tongue as usize].get(&hash) {
             return *no;
         }
-        let no = self.term_of.len() as WordNo;
+        let (no, word) = (self.term_of.len() as WordNo, letters());
         let term = self.learn_term(&term(word, tongue));
         self.letters.push_str(word);
         self.ends.push(self.letters.len() as u32);
