@@ -28,16 +28,17 @@ use tracing::{debug, error, warn};
 
 use crate::clock::Clock;
 use crate::episode::EpisodeSettings;
-use crate::id::{Ids, SessionId};
+use crate::id::{Ids, RandomIds, SessionId};
 use crate::live::LiveSettings;
 use crate::meter::Meters;
 use crate::mode::Mode;
 use crate::model::ChatModel;
 use crate::model::ModelError;
+use crate::model::builtin::Builtin;
 use crate::model::embed::Embedder;
 use crate::model::memory::Rest;
 use crate::model::relay::{Passed, Relayed, Upstream};
-use crate::model::summarise::Summariser;
+use crate::model::summarise::{Extractive, Summariser};
 use crate::period::Ttl;
 use crate::recall::{
     Ask, Recall, RecallError, RecallParts, RecallSettings, Recalled, SignalTable, TopicDesk, WeightTable,
@@ -78,6 +79,26 @@ pub struct Parts {
     pub ending: EndHooks,
     /// Where visitors' sessions are kept, if not in this process.
     pub live: Option<Arc<dyn Live>>,
+}
+
+impl Parts {
+    /// A memory of nothing but what is built in: no model is asked, and nobody is told.
+    pub fn builtin(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
+        Self {
+            store,
+            model: Arc::new(Builtin),
+            upstream: Arc::new(Builtin),
+            clock,
+            ids: Arc::new(RandomIds),
+            embedder: Arc::new(crate::model::embed::Builtin::default()),
+            summariser: Arc::new(Extractive),
+            weights: WeightTable::shipped(),
+            templates: Templates::default(),
+            meters: Arc::new(Meters::default()),
+            ending: EndHooks::default(),
+            live: None,
+        }
+    }
 }
 
 /// Who is told when a session ends.

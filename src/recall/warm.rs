@@ -5,6 +5,7 @@
 
 use std::sync::{Arc, Weak};
 
+use jiff::tz::TimeZone;
 use tracing::debug;
 
 use super::desk::{Recall, RecallError};
@@ -15,7 +16,6 @@ use super::texts::{AtHand, SaidTurn};
 use crate::id::TurnId;
 use crate::scope::Scope;
 use crate::tokens;
-use jiff::tz::TimeZone;
 
 /// Words whose vectors are worked out at a time, about a millisecond: who changes the index waits for that at most.
 const WORDS_AT_A_TIME: usize = 256;
@@ -129,34 +129,17 @@ mod tests {
 
     use super::*;
     use crate::clock::SystemClock;
-    use crate::id::RandomIds;
-    use crate::memory::{EndHooks, Memory, MemorySettings, Parts};
-    use crate::meter::Meters;
-    use crate::model::builtin::Builtin;
-    use crate::recall::WeightTable;
+    use crate::memory::{Memory, MemorySettings, Parts};
     use crate::recall::texts::SaidMessage;
     use crate::review::PastTurn;
     use crate::scope::{Tenant, User};
-    use crate::session::{SessionSeed, Templates};
+    use crate::session::SessionSeed;
     use crate::store::Sqlite;
 
     fn memory() -> Memory {
         let clock = Arc::new(SystemClock::default());
-        let parts = Parts {
-            store: Arc::new(Sqlite::temporary(clock.clone()).expect("a store")),
-            model: Arc::new(Builtin),
-            upstream: Arc::new(Builtin),
-            clock,
-            ids: Arc::new(RandomIds),
-            embedder: Arc::new(crate::model::embed::Builtin::default()),
-            summariser: Arc::new(crate::model::summarise::Extractive),
-            weights: WeightTable::shipped(),
-            templates: Templates::default(),
-            meters: Arc::new(Meters::default()),
-            ending: EndHooks::default(),
-            live: None,
-        };
-        Memory::new(parts, MemorySettings::default())
+        let store = Arc::new(Sqlite::temporary(clock.clone()).expect("a store"));
+        Memory::new(Parts::builtin(store, clock), MemorySettings::default())
     }
 
     /// Waits until so many turns are at hand, and answers whether all their lines are counted but those of long messages.

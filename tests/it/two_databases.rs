@@ -5,13 +5,10 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use recalld::clock::{Clock, ManualClock};
 use recalld::id::CountedIds;
-use recalld::memory::{EndHooks, Memory, MemorySettings, Parts};
-use recalld::meter::Meters;
-use recalld::model::builtin::Builtin;
-use recalld::model::summarise::Extractive;
-use recalld::recall::{Ask, WeightTable};
+use recalld::memory::{Memory, MemorySettings, Parts};
+use recalld::recall::Ask;
 use recalld::scope::{Scope, Tenant, User};
-use recalld::session::{SessionSeed, Templates};
+use recalld::session::SessionSeed;
 use recalld::store::{PageRequest, Postgres, Sqlite, Store};
 
 /// What ann says, one conversation a line.
@@ -40,20 +37,7 @@ fn scope() -> Scope {
 }
 
 fn memory(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Memory {
-    let parts = Parts {
-        store,
-        model: Arc::new(Builtin),
-        upstream: Arc::new(Builtin),
-        clock,
-        ids: Arc::new(CountedIds::default()),
-        embedder: Arc::new(recalld::model::embed::Builtin::default()),
-        summariser: Arc::new(Extractive),
-        weights: WeightTable::shipped(),
-        templates: Templates::default(),
-        meters: Arc::new(Meters::default()),
-        ending: EndHooks::default(),
-        live: None,
-    };
+    let parts = Parts { ids: Arc::new(CountedIds::default()), ..Parts::builtin(store, clock) };
     Memory::new(parts, MemorySettings::default())
 }
 

@@ -2,11 +2,8 @@
 
 use super::*;
 use crate::clock::ManualClock;
-use crate::id::{CountedIds, RandomIds};
+use crate::id::CountedIds;
 use crate::memory::Memory;
-use crate::meter::Meters;
-use crate::model::builtin::Builtin;
-use crate::recall::WeightTable;
 use crate::scope::{Scope, User};
 use crate::session::{SessionSeed, TurnDraft};
 use crate::store::Sqlite;
@@ -23,20 +20,7 @@ struct Scene {
 }
 
 fn memory(store: &Arc<Sqlite>, clock: &Arc<ManualClock>, settings: MemorySettings) -> Memory {
-    let parts = Parts {
-        store: Arc::clone(store) as _,
-        model: Arc::new(Builtin),
-        upstream: Arc::new(Builtin),
-        clock: Arc::clone(clock) as _,
-        ids: Arc::new(RandomIds),
-        embedder: Arc::new(crate::model::embed::Builtin::default()),
-        summariser: Arc::new(crate::model::summarise::Extractive),
-        weights: WeightTable::shipped(),
-        templates: Templates::default(),
-        meters: Arc::new(Meters::default()),
-        ending: crate::memory::EndHooks::default(),
-        live: None,
-    };
+    let parts = Parts::builtin(Arc::clone(store) as _, Arc::clone(clock) as _);
     Memory::new(parts, settings)
 }
 

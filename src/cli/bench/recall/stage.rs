@@ -16,16 +16,14 @@ use jiff::Timestamp;
 use super::chats::Said;
 use crate::clock::{Clock, SystemClock};
 use crate::episode::{EpisodeSettings, Window};
-use crate::id::{MessageId, RandomIds, SessionId};
-use crate::memory::{EndHooks, Memory, MemorySettings, Parts};
+use crate::id::{MessageId, SessionId};
+use crate::memory::{Memory, MemorySettings, Parts};
 use crate::message::Message;
-use crate::meter::Meters;
 use crate::model::ChatModel;
-use crate::model::builtin::Builtin;
 use crate::model::embed::{self, Embedder, FolderEmbedder, OpenAiEmbedder, OpenAiEmbedderSettings};
 use crate::recall::{Profile, RecallSettings, WeightTable};
 use crate::scope::{Scope, Tenant, User};
-use crate::session::{AddedMessage, SessionSeed, TURN_MESSAGES_MAX, Templates};
+use crate::session::{AddedMessage, SessionSeed, TURN_MESSAGES_MAX};
 use crate::store::{Sqlite, Store, Todo};
 
 /// Flags that say where vectors come from.
@@ -192,20 +190,7 @@ impl Stage {
 
 /// What a memory without a model is made of.
 pub(in crate::cli::bench) fn parts(store: Arc<dyn Store>, clock: Arc<dyn Clock>, embedder: Arc<dyn Embedder>) -> Parts {
-    Parts {
-        store,
-        model: Arc::new(Builtin),
-        upstream: Arc::new(Builtin),
-        clock,
-        ids: Arc::new(RandomIds),
-        embedder,
-        summariser: Arc::new(crate::model::summarise::Extractive),
-        weights: WeightTable::shipped(),
-        templates: Templates::default(),
-        meters: Arc::new(Meters::default()),
-        ending: EndHooks::default(),
-        live: None,
-    }
+    Parts { embedder, ..Parts::builtin(store, clock) }
 }
 
 impl Told {

@@ -7,11 +7,8 @@ const BLOCK: usize = 32;
 const WORD: usize = 4 * BLOCK;
 
 pub(super) fn dot(a: &[i8], b: &[i8]) -> i32 {
-    let length = a.len().min(b.len());
-    let whole = length - length % BLOCK;
-    // SAFETY: the caller has found AVX2, and both slices hold at least `whole` values.
-    let blocks = unsafe { dot_blocks(a.as_ptr(), b.as_ptr(), whole) };
-    blocks + super::plain_dot(&a[whole..length], &b[whole..length])
+    // SAFETY: the caller has found AVX2, and both slices are of one length, a whole number of blocks.
+    super::in_blocks(a, b, BLOCK, |a, b| unsafe { dot_blocks(a.as_ptr(), b.as_ptr(), a.len()) })
 }
 
 pub(super) fn dots(one: &[i8], several: &[i8], sums: &mut [i32]) {
@@ -72,6 +69,11 @@ pub(super) fn signs(part: &[i8; 64]) -> u64 {
 pub(super) fn within(one: &[u64], several: &[u64], most: u16) -> Vec<(u16, u32)> {
     // SAFETY: the caller has found AVX2 and POPCNT.
     unsafe { counted(one, several, most) }
+}
+
+pub(super) fn differing(one: &[u64], several: &[u64]) -> Vec<u16> {
+    // SAFETY: the caller has found AVX2 and POPCNT.
+    unsafe { counted(one, several, u16::MAX) }.into_iter().map(|(signs, _)| signs).collect()
 }
 
 /// The plain way, compiled for a processor that counts bits by itself. Loops instead of iterators: what an iterator calls is

@@ -65,6 +65,13 @@ pub(crate) fn dots(one: &[i8], several: &[i8], sums: &mut [i32]) {
     }
 }
 
+/// The sum of products: whole blocks as the machine does them, what is left over plainly.
+fn in_blocks(a: &[i8], b: &[i8], block: usize, blocks: impl FnOnce(&[i8], &[i8]) -> i32) -> i32 {
+    let length = a.len().min(b.len());
+    let whole = length - length % block;
+    blocks(&a[..whole], &b[..whole]) + plain_dot(&a[whole..length], &b[whole..length])
+}
+
 fn plain_dot(a: &[i8], b: &[i8]) -> i32 {
     a.iter().zip(b).map(|(a, b)| i32::from(*a) * i32::from(*b)).sum()
 }
@@ -103,10 +110,10 @@ fn plain_signs(part: &[i8]) -> u64 {
 /// In how many signs each of several vectors, which lie one behind the other, differs from one.
 pub(crate) fn differing(one: &[u64], several: &[u64]) -> Vec<u16> {
     #[cfg(target_arch = "x86_64")]
-    if vnni::is_there() {
-        return vnni::differing(one, several);
+    if std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("popcnt") {
+        return avx2::differing(one, several);
     }
-    within(one, several, u16::MAX).into_iter().map(|(signs, _)| signs).collect()
+    plain_within(one, several, u16::MAX).into_iter().map(|(signs, _)| signs).collect()
 }
 
 /// The same with the number of each, for those that differ in no more than `most`.

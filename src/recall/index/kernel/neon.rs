@@ -5,11 +5,8 @@ use std::arch::aarch64::*;
 const BLOCK: usize = 16;
 
 pub(super) fn dot(a: &[i8], b: &[i8]) -> i32 {
-    let length = a.len().min(b.len());
-    let whole = length - length % BLOCK;
-    // SAFETY: the caller has found NEON, and both slices hold at least `whole` values.
-    let blocks = unsafe { dot_blocks(a.as_ptr(), b.as_ptr(), whole) };
-    blocks + super::plain_dot(&a[whole..length], &b[whole..length])
+    // SAFETY: the caller has found NEON, and both slices are of one length, a whole number of blocks.
+    super::in_blocks(a, b, BLOCK, |a, b| unsafe { dot_blocks(a.as_ptr(), b.as_ptr(), a.len()) })
 }
 
 #[target_feature(enable = "neon")]

@@ -19,11 +19,8 @@ pub(super) fn is_there() -> bool {
 }
 
 pub(super) fn dot(a: &[i8], b: &[i8]) -> i32 {
-    let length = a.len().min(b.len());
-    let whole = length - length % BLOCK;
-    // SAFETY: the caller has asked `is_there`, and both slices hold at least `whole` values.
-    let blocks = unsafe { dot_blocks(a.as_ptr(), b.as_ptr(), whole) };
-    blocks + super::plain_dot(&a[whole..length], &b[whole..length])
+    // SAFETY: the caller has asked `is_there`, and both slices are of one length, a whole number of blocks.
+    super::in_blocks(a, b, BLOCK, |a, b| unsafe { dot_blocks(a.as_ptr(), b.as_ptr(), a.len()) })
 }
 
 pub(super) fn dots(one: &[i8], several: &[i8], sums: &mut [i32]) {
@@ -43,25 +40,6 @@ pub(super) fn within(one: &[u64], several: &[u64], most: u16) -> Vec<(u16, u32)>
         Ok(one) => unsafe { signs_within(one, several.as_chunks().0, most) },
         Err(_) => super::plain_within(one, several, most),
     }
-}
-
-pub(super) fn differing(one: &[u64], several: &[u64]) -> Vec<u16> {
-    match <&[u64; SIGNS]>::try_from(one) {
-        // SAFETY: the caller has asked `is_there`.
-        Ok(one) => unsafe { signs_of_each(one, several.as_chunks().0) },
-        Err(_) => super::plain_within(one, several, u16::MAX).into_iter().map(|(signs, _)| signs).collect(),
-    }
-}
-
-#[target_feature(enable = "avx2,popcnt")]
-unsafe fn signs_of_each(one: &[u64; SIGNS], several: &[[u64; SIGNS]]) -> Vec<u16> {
-    let mut found = Vec::with_capacity(several.len());
-    for other in several {
-        let (first, second) = ((one[0] ^ other[0]).count_ones(), (one[1] ^ other[1]).count_ones());
-        let (third, fourth) = ((one[2] ^ other[2]).count_ones(), (one[3] ^ other[3]).count_ones());
-        found.push((first + second + third + fourth) as u16);
-    }
-    found
 }
 
 /// One side of the products must be without signs: |a| · (b with the sign of a) is the same.
