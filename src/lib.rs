@@ -7,30 +7,14 @@
 //!
 //! ```
 //! use std::sync::Arc;
-//! use recalld::{clock::SystemClock, id::RandomIds, memory::{EndHooks, Memory, MemorySettings, Parts}, meter::Meters};
-//! use recalld::{model::builtin::Builtin, scope::{Scope, Tenant, User}, session::Templates, store::Sqlite};
-//! use recalld::{recall::WeightTable, turn::TurnRequest};
+//! use recalld::{clock::SystemClock, memory::{Memory, MemorySettings, Parts}, scope::{Scope, Tenant, User}};
+//! use recalld::{store::Sqlite, turn::TurnRequest};
 //!
 //! # #[tokio::main(flavor = "multi_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let clock = Arc::new(SystemClock::default());
-//! let memory = Memory::new(
-//!     Parts {
-//!         store: Arc::new(Sqlite::temporary(clock.clone())?),
-//!         model: Arc::new(Builtin),
-//!         upstream: Arc::new(Builtin),
-//!         clock,
-//!         ids: Arc::new(RandomIds),
-//!         embedder: Arc::new(recalld::model::embed::Builtin::default()),
-//!         summariser: Arc::new(recalld::model::summarise::Extractive),
-//!         weights: WeightTable::shipped(),
-//!         templates: Templates::default(),
-//!         meters: Arc::new(Meters::default()),
-//!         ending: EndHooks::default(),
-//!         live: None,
-//!     },
-//!     MemorySettings::default(),
-//! );
+//! let store = Arc::new(Sqlite::temporary(clock.clone())?);
+//! let memory = Memory::new(Parts::builtin(store, clock), MemorySettings::default());
 //! let ann = Scope::new(Tenant::default(), User::parse("ann")?);
 //!
 //! let first = TurnRequest { query: "I live in Lisbon.".into(), ..TurnRequest::default() };
@@ -70,6 +54,7 @@ pub mod episode;
 pub mod fact;
 pub mod id;
 pub mod job;
+mod kernel;
 pub mod knowledge;
 pub mod language;
 pub mod lifecycle;

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use super::episodes::{EpisodeShelf, HeldEpisode, Shrunk, Sought, find, told_of_session};
-use super::index::kernel::quantise;
 use super::layer::{Aside, Layer};
 use super::plan::Plan;
 use super::signals::QuestionVectors;
 use super::{Ask, Fate, TurnRange};
 use crate::id::SessionId;
+use crate::kernel::quantise;
 use crate::topic::Thresholds;
 
 /// Summaries that are looked at for a question, best first.

@@ -92,7 +92,7 @@ fn reply(index: &ScopeIndex, found: &Found) -> Option<DocNo> {
 /// The message before a found one, in its session.
 fn before(index: &ScopeIndex, found: &Found) -> Option<DocNo> {
     let place = Place::of(index, found)?;
-    let before = if place.is_key { index.key.before[place.no as usize] } else { NONE };
+    let before = if place.is_key { index.key.before(place.no) } else { NONE };
     (before != NONE).then_some(before)
 }
 

@@ -5,11 +5,11 @@ use std::rc::Rc;
 
 use super::index::ScopeIndex;
 use super::index::docs::{DocNo, NONE};
-use super::index::kernel::signs;
 use super::index::nearest::nearest;
 use super::signals::{Asked, Board, KeySignal, Pool, ReplySignal, WordScores};
 use super::weights::Weights;
 use crate::id::MessageId;
+use crate::kernel::signs;
 
 /// Up to this many messages of people, every signal is worked out for every message.
 pub(crate) const EXACT_MAX: usize = 1_024;

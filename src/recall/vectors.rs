@@ -1,6 +1,6 @@
 //! The bytes of a turn's vectors: one for each row, in their order.
 
-use super::index::kernel::{Bytes, quantise};
+use crate::kernel::{Bytes, quantise};
 
 /// Puts vectors into bytes. A vector that says nothing takes only its place.
 pub(crate) fn encode(vectors: &[Vec<f32>]) -> Vec<u8> {

@@ -50,7 +50,7 @@ impl Sketch {
         let words = (0..count).map(|_| decode_word(&mut rest)).collect::<Option<Vec<_>>>()?;
         let meaning = decode_sums(&mut rest)?;
         let in_order = words.is_sorted_by(|a, b| a.stem < b.stem);
-        (in_order && rest.is_empty()).then_some(Sketch { words, meaning, messages })
+        (in_order && rest.is_empty()).then(|| Sketch::of(words, meaning, messages))
     }
 }
 
@@ -99,7 +99,7 @@ fn decode_sums(rest: &mut &[u8]) -> Option<Option<Sums>> {
         return None;
     }
     let mut vector = || (0..dimensions).map(|_| take(rest).map(f32::from_le_bytes)).collect::<Option<Vec<f32>>>();
-    Some(Some(Sums { by: EmbedderId::new(name), all: vector()?, last: vector()? }))
+    Some(Some(Sums::new(EmbedderId::new(name), vector()?, vector()?)))
 }
 
 fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {

@@ -7,7 +7,7 @@
 use serde::Serialize;
 
 use super::remark::{Meaning, Remark, Speaker};
-use super::sketch::{Sketch, similarity};
+use super::sketch::{Sketch, agreement, similarity};
 use super::threshold::{Signs, Thresholds};
 use crate::id::TopicId;
 
@@ -113,7 +113,7 @@ fn alike(topic: &Known<'_>, is_current: bool, meaning: Option<&Meaning>, thresho
     if let (Some(meaning), Some(sums)) = (meaning, &topic.sketch.meaning)
         && sums.is_by(meaning)
     {
-        similar = thresholds.measured(similarity(&meaning.vector, &sums.all));
+        similar = thresholds.measured(agreement(meaning.direction.as_ref(), sums.direction.as_ref()));
         if is_current {
             last = thresholds.measured(similarity(&meaning.vector, &sums.last));
         }

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::sketch::direction;
+use crate::kernel::Bytes;
 use crate::language::{Tongue, Word, follows_up, is_stop, spans, term, tongue};
 use crate::model::embed::{EmbedderId, StaticTable};
 
@@ -33,12 +35,15 @@ pub struct Meaning {
     pub by: EmbedderId,
     /// The vector, of any length.
     pub vector: Arc<[f32]>,
+    /// Where it points.
+    pub(super) direction: Option<Bytes>,
 }
 
 impl Meaning {
     /// A vector with its maker.
     pub fn new(by: EmbedderId, vector: impl Into<Arc<[f32]>>) -> Self {
-        Self { by, vector: vector.into() }
+        let vector = vector.into();
+        Self { by, direction: direction(&vector), vector }
     }
 }
 

@@ -3,6 +3,7 @@
 //! A sketch grows with each message, is bounded, and can be made again from the messages at any time.
 
 use super::remark::{Meaning, Remark, RemarkWord, Speaker};
+use crate::kernel::{Bytes, dot, quantise};
 use crate::model::embed::EmbedderId;
 
 /// Words that are kept. Beyond them the least used go.
@@ -19,8 +20,38 @@ const WEIGHT_STEPS: f32 = 100.0;
 pub struct Sketch {
     /// In the order of their stems.
     pub(super) words: Vec<SketchWord>,
+    /// Tells of most other words that they are not among them.
+    filter: Filter,
     pub(super) meaning: Option<Sums>,
     pub(super) messages: u32,
+}
+
+/// A bit for each word, which it may share with others. Hundreds of topics are asked for a word that few of them have: here it
+/// takes one look, into the same line of memory for all words.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+struct Filter([u64; 16]);
+
+impl Filter {
+    fn of(words: &[SketchWord]) -> Self {
+        let mut filter = Self::default();
+        words.iter().for_each(|word| filter.add(word.stem));
+        filter
+    }
+
+    fn add(&mut self, stem: u64) {
+        let (at, bit) = Self::place(stem);
+        self.0[at] |= bit;
+    }
+
+    fn may_have(&self, stem: u64) -> bool {
+        let (at, bit) = Self::place(stem);
+        self.0[at] & bit != 0
+    }
+
+    /// Stems are hashes: ten bits of one are as good as any others.
+    fn place(stem: u64) -> (usize, u64) {
+        ((stem >> 6) as usize % 16, 1 << (stem % 64))
+    }
 }
 
 /// A word that was used in a topic.
@@ -56,9 +87,15 @@ pub(super) struct Sums {
     pub(super) all: Vec<f32>,
     /// Of the last message of the user and what was answered.
     pub(super) last: Vec<f32>,
+    /// Where `all` points, in bytes: hundreds of topics are compared with each question.
+    pub(super) direction: Option<Bytes>,
 }
 
 impl Sketch {
+    pub(super) fn of(words: Vec<SketchWord>, meaning: Option<Sums>, messages: u32) -> Self {
+        Self { filter: Filter::of(&words), words, meaning, messages }
+    }
+
     /// How many messages were taken in.
     pub fn messages(&self) -> u32 {
         self.messages
@@ -89,7 +126,7 @@ impl Sketch {
 
     /// Whether the user, or else only an answer, used a word here.
     pub(super) fn used(&self, stem: u64) -> Option<Speaker> {
-        let word = self.word(stem)?;
+        let word = self.filter.may_have(stem).then(|| self.word(stem))??;
         Some(if word.asked > 0 { Speaker::User } else { Speaker::Assistant })
     }
 
@@ -128,7 +165,10 @@ impl Sketch {
                 known.answered = known.answered.saturating_add(word.answered);
                 known.last = known.last.max(last);
             }
-            Err(at) => self.words.insert(at, SketchWord { last, ..word }),
+            Err(at) => {
+                self.words.insert(at, SketchWord { last, ..word });
+                self.filter.add(word.stem);
+            }
         }
     }
 
@@ -141,6 +181,7 @@ impl Sketch {
         let (_, least, _) = ranks.select_nth_unstable_by(WORDS_MAX - 1, |a, b| b.cmp(a));
         // No two words have one stem, so exactly as many are left; the rest keep their order.
         self.words.retain(|word| rank(word) >= *least);
+        self.filter = Filter::of(&self.words);
     }
 
     fn add_meaning(&mut self, meaning: Option<&Meaning>, speaker: Speaker) {
@@ -157,7 +198,11 @@ impl Sketch {
 
 impl Sums {
     fn begin(meaning: &Meaning) -> Self {
-        Self { by: meaning.by.clone(), all: meaning.vector.to_vec(), last: meaning.vector.to_vec() }
+        Self::new(meaning.by.clone(), meaning.vector.to_vec(), meaning.vector.to_vec())
+    }
+
+    pub(super) fn new(by: EmbedderId, all: Vec<f32>, last: Vec<f32>) -> Self {
+        Self { by, direction: direction(&all), all, last }
     }
 
     pub(super) fn is_by(&self, meaning: &Meaning) -> bool {
@@ -170,6 +215,7 @@ impl Sums {
         }
         add(&mut self.all, &meaning.vector);
         add(&mut self.last, &meaning.vector);
+        self.direction = direction(&self.all);
     }
 
     fn merge(earlier: Option<&Sums>, later: Option<&Sums>) -> Option<Sums> {
@@ -179,6 +225,7 @@ impl Sums {
             && earlier.all.len() == merged.all.len()
         {
             add(&mut merged.all, &earlier.all);
+            merged.direction = direction(&merged.all);
         }
         Some(merged)
     }
@@ -187,6 +234,22 @@ impl Sums {
 fn add(sum: &mut [f32], vector: &[f32]) {
     for (sum, value) in sum.iter_mut().zip(vector) {
         *sum += value;
+    }
+}
+
+/// Where a vector points, its length brought to one; nothing for one that says nothing.
+pub(super) fn direction(vector: &[f32]) -> Option<Bytes> {
+    let length = product(vector, vector).sqrt();
+    quantise(&vector.iter().map(|value| value / length).collect::<Vec<f32>>()).filter(|_| length.is_finite())
+}
+
+/// How much two directions are the same; zero where one of them is not known.
+pub(super) fn agreement(a: Option<&Bytes>, b: Option<&Bytes>) -> f32 {
+    match (a, b) {
+        (Some(a), Some(b)) if a.bytes.len() == b.bytes.len() => {
+            (dot(&a.bytes, &b.bytes) as f32 * a.scale * b.scale).clamp(-1.0, 1.0)
+        }
+        _ => 0.0,
     }
 }
 
@@ -300,9 +363,10 @@ mod tests {
             stems.sort_unstable();
             stems.dedup();
             let word = |stem: &u64| SketchWord { stem: *stem, weight: 0, asked: 1, answered: 0, last: 0 };
-            let sketch = Sketch { words: stems.iter().map(word).collect(), ..Sketch::default() };
+            let sketch = Sketch::of(stems.iter().map(word).collect(), None, 0);
             for stem in stems.iter().chain([&other, &0, &7, &u64::MAX]) {
                 prop_assert_eq!(sketch.word(*stem).map(|word| word.stem), stems.contains(stem).then_some(*stem));
+                prop_assert_eq!(sketch.used(*stem).is_some(), stems.contains(stem));
             }
         }
 
@@ -312,12 +376,16 @@ mod tests {
             let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum::<f64>();
             let lengths = (dot(&a, &a) * dot(&b, &b)).sqrt();
             prop_assume!(lengths > 1e-6);
-            prop_assert!((f64::from(similarity(&a, &b)) - dot(&a, &b) / lengths).abs() < 1e-4);
+            let cosine = dot(&a, &b) / lengths;
+            prop_assert!((f64::from(similarity(&a, &b)) - cosine).abs() < 1e-4);
+            let agree = agreement(direction(&a).as_ref(), direction(&b).as_ref());
+            prop_assert!((f64::from(agree) - cosine).abs() < 0.03, "{agree} is not {cosine}");
         }
 
         #[test]
         fn similarity_is_finite(a in prop::collection::vec(any::<f32>(), 0..8), b in prop::collection::vec(any::<f32>(), 0..8)) {
             prop_assert!((-1.0..=1.0).contains(&similarity(&a, &b)));
+            prop_assert!((-1.0..=1.0).contains(&agreement(direction(&a).as_ref(), direction(&b).as_ref())));
         }
     }
 }

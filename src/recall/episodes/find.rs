@@ -4,10 +4,10 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use super::{EpisodeShelf, HeldEpisode, terms_of};
+use crate::kernel::Bytes;
 use crate::language::Tongue;
 use crate::language::when::TimeRange;
 use crate::model::embed::StaticTable;
-use crate::recall::index::kernel::Bytes;
 use crate::recall::search::Within;
 use crate::topic::Thresholds;
 
@@ -91,29 +91,30 @@ fn candidates(
         WORDS * shares[slot] + similar + date
     };
     let there = (0..shares.len()).filter(|slot| is_there(*slot));
-    let best = about_highest(&there.map(|slot| (seems(slot), slot as u32)).collect::<Vec<_>>(), CANDIDATES);
+    let best = about_highest(shares.len(), there.map(|slot| (seems(slot), slot as u32)), CANDIDATES);
     best.iter().for_each(|slot| shelf.vectors.fetch(*slot));
     best
 }
 
-/// Into how many classes scores are put.
+/// Into how many classes scores are put, and between which scores they lie: what is beyond is as good as the first or the last.
 const CLASSES: usize = 256;
+const SEEMS: (f32, f32) = (-0.5, 1.5);
 
-/// Those with the highest scores: so many, and all others whose scores are of the same class as the last of them.
-fn about_highest(scored: &[(f32, u32)], count: usize) -> Vec<u32> {
-    let (low, high) =
-        scored.iter().fold((f32::MAX, f32::MIN), |(low, high), (score, _)| (low.min(*score), high.max(*score)));
-    let step = (CLASSES - 1) as f32 / (high - low).max(f32::EPSILON);
-    let class = |score: f32| (((score - low) * step) as usize).min(CLASSES - 1);
-    let mut sizes = [0; CLASSES];
-    scored.iter().for_each(|(score, _)| sizes[class(*score)] += 1);
+/// Of at most `all`, those with the highest scores: so many, and all others whose scores are of the same class as the last of them.
+fn about_highest(all: usize, scored: impl Iterator<Item = (f32, u32)>, count: usize) -> Vec<u32> {
+    let class = |score: f32| ((score - SEEMS.0) * (CLASSES as f32 / (SEEMS.1 - SEEMS.0))) as u8;
+    let (mut classed, mut sizes) = (Vec::with_capacity(all), [0; CLASSES]);
+    for (score, slot) in scored {
+        sizes[usize::from(class(score))] += 1;
+        classed.push((class(score), slot));
+    }
     let mut taken = 0;
-    let least = (0..CLASSES).rev().find(|class| {
-        taken += sizes[*class];
+    let least = (0..=u8::MAX).rev().find(|class| {
+        taken += sizes[usize::from(*class)];
         taken >= count
     });
     let least = least.unwrap_or(0);
-    scored.iter().filter(|(score, _)| class(*score) >= least).map(|(_, slot)| *slot).collect()
+    classed.into_iter().filter(|(class, _)| *class >= least).map(|(_, slot)| slot).collect()
 }
 
 /// Whether something that began and ended then is about a time.

@@ -19,10 +19,10 @@ use jiff::Timestamp;
 use uuid::Uuid;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::index::kernel::{Bytes, differing, dot, fetch, quantise, signs};
 use super::{AsideSource, TurnRange};
 use crate::episode::{Episode, Level};
 use crate::id::{EpisodeId, SessionId};
+use crate::kernel::{Bytes, differing, dot, fetch, quantise, signs};
 use crate::language::{Tongue, is_stop, term, tongue, words};
 use crate::message::Role;
 

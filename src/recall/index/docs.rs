@@ -3,9 +3,9 @@
 //! There are two such tables in a scope, one of what people said and one of what the model replied. Messages are
 //! added and taken away at the end only; see `ScopeIndex` for changes further back.
 
-use super::kernel::{Bytes, signs};
 use super::vocabulary::{TermNo, Vocabulary, WordNo};
 use crate::id::MessageId;
+use crate::kernel::{Bytes, signs};
 use crate::recall::marks::Marks;
 
 /// A message's number in its table.

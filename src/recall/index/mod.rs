@@ -4,22 +4,22 @@
 //! further back (an edit, a removal, a turn that closed late) takes the tail away, and puts what is left of it
 //! back: the index is then equal to one that was built anew.
 //!
-//! Reading order: `docs` (messages in columns), `vocabulary`, `kernel` (dot products), `nearest`, `cache` (which scopes are in
-//! memory).
+//! Reading order: `docs` (messages in columns), `beside` (what a message is beside others), `vocabulary`, `nearest`, `cache` (which scopes are in memory).
 //!
 //! **Invariant:** the same turns give the same index, whatever happened on the way.
 
+mod beside;
 pub(crate) mod cache;
 pub(crate) mod docs;
-pub(crate) mod kernel;
 pub(crate) mod nearest;
 pub(crate) mod vocabulary;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::kernel::{Bytes, dot};
+use beside::{KeyColumns, Lengths, NewKey};
 use docs::{DOCS_MAX, Doc, DocNo, Docs, NONE, PackedWord};
-use kernel::{Bytes, dot};
 use vocabulary::{Vocabulary, WordNo};
 
 use super::row::{ReadRow, ReadRows, ReadWord, Voice};
@@ -55,25 +55,6 @@ pub(crate) struct SessionDocs {
     pub(crate) length: u64,
 }
 
-/// What a key is beside a message: its neighbours in the session.
-#[derive(Default)]
-pub(crate) struct KeyColumns {
-    pub(crate) before: Vec<DocNo>,
-    pub(crate) after: Vec<DocNo>,
-    /// The model's last reply to it.
-    pub(crate) reply: Vec<DocNo>,
-    /// Dot products with the four keys before it.
-    pub(crate) near: Vec<[f32; NEAR]>,
-    /// Share of its terms that the messages before it had not used.
-    pub(crate) novelty: Vec<f32>,
-    /// The length of each key with the one before it.
-    pub(crate) lengths_with_before: Vec<u32>,
-    /// Lengths of all keys, each with the one before it.
-    pub(crate) length_with_before: u64,
-    /// Lengths of all keys, each with its neighbours on both sides.
-    pub(crate) length_with_both: u64,
-}
-
 struct TurnDocs {
     turn: TurnId,
     /// Where its messages begin among all.
@@ -97,6 +78,8 @@ pub(crate) struct ScopeIndex {
     /// The key that a reply answers.
     pub(crate) answers: Vec<DocNo>,
     pub(crate) sessions: Vec<SessionDocs>,
+    /// How many of them have keys.
+    pub(crate) spoken_in: usize,
     pub(crate) session_ids: Vec<SessionId>,
     session_numbers: HashMap<SessionId, u32>,
     /// Names of people, in the order in which they first spoke; the first is nobody's.
@@ -162,6 +145,7 @@ impl ScopeIndex {
             replies: Docs::new(dimensions),
             answers: Vec::new(),
             sessions: Vec::new(),
+            spoken_in: 0,
             session_ids: Vec::new(),
             session_numbers: HashMap::new(),
             speakers: vec![String::new()],
@@ -295,33 +279,19 @@ impl ScopeIndex {
         let before = self.sessions[doc.session as usize].keys.last().copied().unwrap_or(NONE);
         let terms = self.keys.push(doc, &self.vocabulary);
         let unseen = terms.iter().filter(|(term, _)| self.is_new(*term, no)).count();
-        self.key.novelty.push(unseen as f32 / (terms.len() + 2) as f32);
-        self.key.near.push(self.near(no, doc.session));
-        self.key.before.push(before);
-        self.key.after.push(NONE);
-        self.key.reply.push(NONE);
-        if before != NONE {
-            self.key.after[before as usize] = no;
-        }
-        let (with_before, with_both) = self.surroundings(no, before);
-        self.key.lengths_with_before.push(with_before as u32);
-        self.key.length_with_before += with_before;
-        self.key.length_with_both += with_both;
+        let novelty = unseen as f32 / (terms.len() + 2) as f32;
+        let near = self.near(no, doc.session);
+        self.key.push(NewKey { before, near, novelty, lengths: self.lengths(no, before) });
         self.spoken[doc.speaker as usize] += 1;
         let session = &mut self.sessions[doc.session as usize];
+        self.spoken_in += usize::from(session.keys.is_empty());
         session.keys.push(no);
         session.length += u64::from(self.keys.lengths[no as usize]);
         no
     }
 
-    /// What a last key adds to the lengths of keys with the one before, and with both neighbours.
-    fn surroundings(&self, no: DocNo, before: DocNo) -> (u64, u64) {
-        let own = u64::from(self.keys.lengths[no as usize]);
-        if before == NONE {
-            return (own, own);
-        }
-        let earlier = u64::from(self.keys.lengths[before as usize]);
-        (own + earlier, own + earlier + own)
+    fn lengths(&self, no: DocNo, before: DocNo) -> Lengths {
+        (self.keys.lengths[no as usize], self.keys.lengths.get(before as usize).copied())
     }
 
     /// Whether the messages before key `no` left a term unused for long. Its own use stands last in the list.
@@ -378,21 +348,12 @@ impl ScopeIndex {
 
     fn pop_key(&mut self) -> Option<Doc> {
         let no = self.keys.len().checked_sub(1)? as DocNo;
-        let (with_before, with_both) = self.surroundings(no, self.key.before[no as usize]);
-        self.key.length_with_before -= with_before;
-        self.key.length_with_both -= with_both;
+        self.key.pop(self.lengths(no, self.key.before(no)));
         let doc = self.keys.pop(&self.vocabulary)?;
-        self.key.novelty.pop();
-        self.key.lengths_with_before.pop();
-        self.key.near.pop();
-        self.key.after.pop();
-        self.key.reply.pop();
         self.spoken[doc.speaker as usize] -= 1;
-        if let Some(before) = self.key.before.pop().filter(|before| *before != NONE) {
-            self.key.after[before as usize] = NONE;
-        }
         let session = &mut self.sessions[doc.session as usize];
         session.keys.pop();
+        self.spoken_in -= usize::from(session.keys.is_empty());
         session.length -= doc.words.iter().map(|word| u64::from(word.times())).sum::<u64>();
         Some(doc)
     }
@@ -444,7 +405,7 @@ impl ScopeIndex {
 
     /// About how much memory it takes.
     pub(crate) fn bytes(&self) -> usize {
-        const KEY: usize = 4 + 4 + 16 + 4 + 4;
+        const KEY: usize = 4 + 4 + 4 + 16 + 4 + 2;
         const TURN: usize = 96;
         self.vocabulary.bytes()
             + self.keys.bytes()

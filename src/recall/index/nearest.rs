@@ -3,7 +3,7 @@
 //! All of them are gone through once. How far the nearest may be is foreseen from some of them, so that the others are passed over
 //! without being written down anywhere.
 
-use super::kernel::{differing, within};
+use crate::kernel::{differing, within};
 
 /// One in so many vectors tells how far the nearest may be. Some that lie together come from memory together.
 const LOOKED_AT: usize = 16;

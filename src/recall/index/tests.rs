@@ -39,8 +39,11 @@ fn turn(order: i64, session: u8, said: usize, named: bool) -> IndexedTurn {
         created_at: at(order),
         superseded: false,
     };
-    let vectors =
-        turn.messages.iter().map(|message| kernel::quantise(&StaticTable::shared().embed(&message.text))).collect();
+    let vectors = turn
+        .messages
+        .iter()
+        .map(|message| crate::kernel::quantise(&StaticTable::shared().embed(&message.text)))
+        .collect();
     IndexedTurn { order, turn: turn.id, session: turn.session, rows: ReadRows::of(encode(&rows_of(&turn))), vectors }
 }
 
@@ -65,17 +68,18 @@ fn seen(index: &ScopeIndex) -> String {
     let speakers: Vec<&str> = index.keys.speakers.iter().map(|at| index.speakers[*at as usize].as_str()).collect();
     let near: Vec<_> = index.key.near.iter().map(|near| near.map(f32::to_bits)).collect();
     format!(
-        "{:?} {:?} {:?} {:?} {:?} {:?} {:?} {near:?} {speakers:?} {sessions:?} {} {} {} {terms:?}",
+        "{:?} {:?} {:?} {:?} {:?} {:?} {:?} {near:?} {speakers:?} {sessions:?} {} {} {} {} {terms:?}",
         index.keys.ids,
         index.replies.ids,
         index.answers,
-        index.key.before,
-        index.key.after,
+        (0..index.keys.len() as DocNo).map(|no| index.key.before(no)).collect::<Vec<_>>(),
+        (0..index.keys.len() as DocNo).map(|no| index.key.after(no)).collect::<Vec<_>>(),
         index.key.reply,
         (&index.key.novelty, &index.key.lengths_with_before),
         index.keys.length_total,
         index.key.length_with_before,
         index.key.length_with_both,
+        index.spoken_in,
     )
 }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::kernel;
+use crate::kernel;
 use crate::language::{Tongue, term};
 use crate::model::embed::StaticTable;
 use crate::quick::HashedMap;
@@ -21,18 +21,22 @@ pub(crate) type TermNo = u32;
 /// sorted by how much each dimension tells, and half of them tell words apart as well as all.
 pub(crate) const WORD_DIMENSIONS: usize = 128;
 
-/// A word's vector, zeros where it has none, and what a byte of it is worth.
-struct WordVector {
-    bytes: [i8; WORD_DIMENSIONS],
-    scale: f32,
+/// What words are compared by, in one place.
+pub(crate) struct WordVector {
+    /// Zeros where it has none.
+    pub(crate) bytes: [i8; WORD_DIMENSIONS],
+    /// What a byte is worth.
+    pub(crate) scale: f32,
+    /// Its term.
+    pub(crate) term: TermNo,
 }
 
 impl WordVector {
-    fn of(word: &str, tongue: Tongue) -> Self {
+    fn of(word: &str, tongue: Tongue, term: TermNo) -> Self {
         let mut bytes = Vec::with_capacity(WORD_DIMENSIONS);
         let scale = word_vector(word, tongue, &mut bytes).unwrap_or(0.0);
         bytes.resize(WORD_DIMENSIONS, 0);
-        Self { bytes: bytes.try_into().expect("it was brought to this length"), scale }
+        Self { bytes: bytes.try_into().expect("it was brought to this length"), scale, term }
     }
 }
 
@@ -118,17 +122,15 @@ impl Vocabulary {
         self.term_of[word as usize]
     }
 
-    /// A word's vector and what a byte of it is worth; nothing for a word without one.
-    pub(crate) fn vector(&self, word: WordNo) -> (&[i8; WORD_DIMENSIONS], f32) {
+    /// A word's vector, and its term.
+    pub(crate) fn vector(&self, word: WordNo) -> &WordVector {
         let (tongue, vector) = &self.vectors[word as usize];
-        let vector = vector.get_or_init(|| WordVector::of(self.text(word), *tongue));
-        (&vector.bytes, vector.scale)
+        vector.get_or_init(|| WordVector::of(self.text(word), *tongue, self.term_of(word)))
     }
 
     /// Has a word's vector brought nearer, without waiting for it.
     pub(crate) fn fetch(&self, word: WordNo) {
         kernel::fetch(&self.vectors[word as usize]);
-        kernel::fetch(&self.term_of[word as usize]);
     }
 
     /// Works out the vectors of some words that nobody has asked for yet. Answers whether there are more.

@@ -1,8 +1,8 @@
 //! A document as words and vectors. It never changes: a new version is a new one.
 
 use crate::id::DocumentId;
+use crate::kernel::{Bytes, dot, quantise};
 use crate::knowledge::{AskedTerm, Seen, terms_of};
-use crate::recall::index::kernel::{Bytes, dot, quantise};
 use crate::store::HeldDocument;
 
 /// How soon more of a word counts no more, and how much the length of a passage counts, as everywhere in BM25.

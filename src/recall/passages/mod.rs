@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use self::index::DocumentIndex;
 use super::RecallError;
-use super::index::kernel::quantise;
+use crate::kernel::quantise;
 use crate::knowledge::{Citation, Passage, PassageId, Ranked, Seen, asked_terms, rank, rank_among};
 use crate::language::Tongue;
 use crate::model::embed::Embedder;

@@ -4,12 +4,12 @@ use jiff::tz::TimeZone;
 
 use super::late::{AskedWord, Late};
 use super::lexical::{self, Around, AskedTerm, Scores, Wanted, idf};
+use crate::kernel::{Bytes, quantise};
 use crate::language::{Tongue, is_stop, term, words};
 use crate::model::embed::StaticTable;
 use crate::recall::complete::Added;
 use crate::recall::index::ScopeIndex;
 use crate::recall::index::docs::DocNo;
-use crate::recall::index::kernel::{Bytes, quantise};
 use crate::recall::index::vocabulary::{TermNo, Vocabulary, WORD_DIMENSIONS, word_vector};
 use crate::recall::question::Question;
 use crate::recall::search::EXACT_MAX;

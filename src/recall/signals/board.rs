@@ -331,12 +331,8 @@ impl<'a> Board<'a> {
     /// The BM25 of the reply to each message.
     fn reply_words_of_keys(&self) -> Vec<f32> {
         let words = &self.words.replies;
-        let is_shown = |no: &&DocNo| {
-            let key = self.index.answers[**no as usize];
-            key != NONE && self.index.key.reply[key as usize] == **no
-        };
-        let shown = words.found().iter().filter(is_shown).map(|no| (words.of(*no), 1));
-        let moments = Moments::with_zeros(shown, self.index.keys.len());
+        // Some messages have several replies, some replies no message: too few to matter for a mean.
+        let moments = words.moments_among(self.index.keys.len());
         let of = |no: &DocNo| match self.index.key.reply[*no as usize] {
             NONE => moments.z(0.0),
             reply => moments.z(words.of(reply)),
@@ -389,5 +385,5 @@ impl<'a> Board<'a> {
 }
 
 fn before(index: &ScopeIndex, no: DocNo) -> DocNo {
-    if no == NONE { NONE } else { index.key.before[no as usize] }
+    if no == NONE { NONE } else { index.key.before(no) }
 }

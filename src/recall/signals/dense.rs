@@ -4,8 +4,8 @@
 //! arithmetic on them. The vector of a window is never built: its product with the question is the sum of its
 //! members' products, and its length follows from the products between them, which the index keeps.
 
+use crate::kernel::{Bytes, dot, fetch, quantise};
 use crate::recall::index::docs::{DocNo, Docs, NONE};
-use crate::recall::index::kernel::{Bytes, dot, fetch, quantise};
 use crate::recall::index::{NEAR, ScopeIndex};
 
 /// Dot products of one vector with messages, as they are asked for.
@@ -65,10 +65,10 @@ pub(crate) fn window(index: &ScopeIndex, dots: &mut Dots<'_>, no: DocNo) -> f32 
 
 /// A message and up to two neighbours on either side, in order.
 fn members(index: &ScopeIndex, no: DocNo) -> ([DocNo; NEAR + 1], usize) {
-    let before = index.key.before[no as usize];
-    let second = if before == NONE { NONE } else { index.key.before[before as usize] };
-    let after = index.key.after[no as usize];
-    let fourth = if after == NONE { NONE } else { index.key.after[after as usize] };
+    let before = index.key.before(no);
+    let second = if before == NONE { NONE } else { index.key.before(before) };
+    let after = index.key.after(no);
+    let fourth = if after == NONE { NONE } else { index.key.after(after) };
     let mut members = [NONE; NEAR + 1];
     let mut count = 0;
     for member in [second, before, no, after, fourth].into_iter().filter(|member| *member != NONE) {

@@ -3,11 +3,11 @@
 //! A word is nearest to itself in another form (same term), else to the word with the most similar vector. What the
 //! words find is added up by how much each of them tells.
 
+use crate::kernel::dots;
 use crate::language::Tongue;
 use crate::recall::index::ScopeIndex;
 use crate::recall::index::docs::{DocNo, Docs};
-use crate::recall::index::kernel::dots;
-use crate::recall::index::vocabulary::{TermNo, WordNo};
+use crate::recall::index::vocabulary::{TermNo, WordNo, WordVector};
 
 /// A word of the question.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -118,11 +118,11 @@ impl<'a> Late<'a> {
 
     /// The similarities of all words of the question to one of the scope.
     fn compare(&mut self, word: WordNo) {
-        let ((vector, scale), term) = (self.index.vocabulary.vector(word), self.index.vocabulary.term_of(word));
-        dots(vector, &self.vectors, &mut self.products);
+        let WordVector { bytes, scale, term } = self.index.vocabulary.vector(word);
+        dots(bytes, &self.vectors, &mut self.products);
         for (asked, product) in self.words.iter().zip(&self.products) {
             let similarity = (*product as f32 * scale * asked.scale).max(0.0);
-            self.similarities.push(if asked.term == Some(term) { 1.0 } else { similarity });
+            self.similarities.push(if asked.term == Some(*term) { 1.0 } else { similarity });
         }
     }
 }

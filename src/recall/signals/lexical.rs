@@ -18,10 +18,28 @@ pub(crate) fn idf(documents: usize, with_it: usize) -> f64 {
     (1.0 + (all - with_it + 0.5) / (with_it + 0.5)).ln()
 }
 
-/// One term's share of a BM25 score.
-fn bm25(idf: f64, times: f64, length: f64, length_mean: f64) -> f32 {
-    let relative = if length_mean > 0.0 { length / length_mean } else { 1.0 };
-    (idf * times * (K1 + 1.0) / (times + K1 * (1.0 - B + B * relative))) as f32
+/// One term's share of BM25 scores.
+#[derive(Clone, Copy)]
+struct Bm25 {
+    /// What a use is worth at most.
+    most: f32,
+    /// What is taken off however long a message is, and for each of its words.
+    any: f32,
+    by_length: f32,
+}
+
+impl Bm25 {
+    /// For a term of this idf, where a message has so many words on average.
+    fn new(idf: f64, length_mean: f64) -> Self {
+        let by_length = if length_mean > 0.0 { K1 * B / length_mean } else { 0.0 };
+        let any = if length_mean > 0.0 { K1 * (1.0 - B) } else { K1 };
+        Self { most: (idf * (K1 + 1.0)) as f32, any: any as f32, by_length: by_length as f32 }
+    }
+
+    fn of(self, times: u32, length: u32) -> f32 {
+        let times = times as f32;
+        self.most * times / (times + self.any + self.by_length * length as f32)
+    }
 }
 
 /// A term of the question.
@@ -46,11 +64,13 @@ pub(crate) struct Scores {
     docs: usize,
     values: Spare<f32>,
     found: Vec<DocNo>,
+    sum: f64,
+    squares: f64,
 }
 
 impl Scores {
     fn new(docs: usize) -> Self {
-        Self { docs, values: Spare::take(docs), found: Vec::new() }
+        Self { docs, values: Spare::take(docs), found: Vec::new(), sum: 0.0, squares: 0.0 }
     }
 
     /// Adds to a message's score; what is added is above zero.
@@ -59,7 +79,11 @@ impl Scores {
         if *score == 0.0 {
             self.found.push(no);
         }
+        let before = f64::from(*score);
         *score += value;
+        let now = f64::from(*score);
+        self.sum += now - before;
+        self.squares += now * now - before * before;
     }
 
     /// A message's score, zero for those that were not found.
@@ -74,7 +98,12 @@ impl Scores {
 
     /// Mean and spread over all messages.
     pub(crate) fn moments(&self) -> Moments {
-        Moments::with_zeros(self.found.iter().map(|no| (self.of(*no), 1)), self.docs)
+        self.moments_among(self.docs)
+    }
+
+    /// Mean and spread where there are so many, most of them without a score.
+    pub(crate) fn moments_among(&self, count: usize) -> Moments {
+        Moments::told(self.sum, self.squares, count)
     }
 }
 
@@ -92,10 +121,10 @@ pub(crate) fn own(docs: &Docs, terms: &[Wanted]) -> Scores {
     let mean = docs.length_mean();
     for (term, share) in terms {
         let postings = docs.postings(*term);
-        let idf = share * idf(docs.len(), postings.len());
+        let bm25 = Bm25::new(share * idf(docs.len(), postings.len()), mean);
         for posting in postings {
             let length = docs.lengths[posting.doc() as usize];
-            scores.add(posting.doc(), bm25(idf, posting.times().into(), length.into(), mean));
+            scores.add(posting.doc(), bm25.of(posting.times().into(), length));
         }
     }
     scores
@@ -143,11 +172,11 @@ pub(crate) fn with_names(index: &ScopeIndex, terms: &[(Wanted, Vec<u16>)]) -> Sc
         let others =
             docs.postings(*term).iter().filter(|posting| !speakers.contains(&docs.speakers[posting.doc() as usize]));
         uses.extend(others.map(|posting| (posting.doc(), u32::from(posting.times()))));
-        let idf = share * idf(docs.len(), uses.len());
+        let bm25 = Bm25::new(share * idf(docs.len(), uses.len()), mean);
         for (no, times) in uses {
             let at = no as usize;
-            let length = f64::from(docs.lengths[at]) + f64::from(u8::from(docs.speakers[at] != 0));
-            scores.add(no, bm25(idf, times.into(), length, mean));
+            let length = docs.lengths[at] + u32::from(docs.speakers[at] != 0);
+            scores.add(no, bm25.of(times, length));
         }
     }
     scores
@@ -174,10 +203,10 @@ pub(crate) fn around(index: &ScopeIndex, terms: &[Wanted], around: Around) -> Sc
     let mut uses = Uses { counts: Spare::take(docs.len()), touched: Vec::new() };
     for (term, share) in terms {
         docs.postings(*term).iter().for_each(|posting| uses.note(index, *posting, around));
-        let idf = share * idf(docs.len(), uses.touched.len());
+        let bm25 = Bm25::new(share * idf(docs.len(), uses.touched.len()), mean);
         for no in uses.touched.drain(..) {
             let times = std::mem::take(&mut uses.counts.zeros[no as usize]);
-            scores.add(no, bm25(idf, times.into(), length(index, no, around).into(), mean));
+            scores.add(no, bm25.of(times.into(), length(index, no, around)));
         }
     }
     scores
@@ -185,10 +214,10 @@ pub(crate) fn around(index: &ScopeIndex, terms: &[Wanted], around: Around) -> Sc
 
 /// How long a message is with its neighbours.
 fn length(index: &ScopeIndex, no: DocNo, around: Around) -> u32 {
-    let with_before = index.key.lengths_with_before[no as usize];
+    let with_before = index.key.lengths_with_before[no as usize].into();
     match around {
         Around::Before => with_before,
-        Around::Both => with_before + length_of(index, index.key.after[no as usize]),
+        Around::Both => with_before + length_of(index, index.key.after(no)),
     }
 }
 
@@ -208,9 +237,9 @@ impl Uses {
     fn note(&mut self, index: &ScopeIndex, posting: Posting, around: Around) {
         let no = posting.doc();
         self.add(no, posting.times());
-        self.add(index.key.after[no as usize], posting.times());
+        self.add(index.key.after(no), posting.times());
         if around == Around::Both {
-            self.add(index.key.before[no as usize], posting.times());
+            self.add(index.key.before(no), posting.times());
         }
     }
 
@@ -228,8 +257,7 @@ impl Uses {
 
 /// BM25 of every session as one document, by the session's number.
 pub(crate) fn sessions(index: &ScopeIndex, terms: &[Wanted]) -> Scores {
-    let spoken = index.sessions.iter().filter(|session| !session.keys.is_empty()).count();
-    let mean = if spoken == 0 { 0.0 } else { index.keys.length_total as f64 / spoken as f64 };
+    let mean = if index.spoken_in == 0 { 0.0 } else { index.keys.length_total as f64 / index.spoken_in as f64 };
     let mut scores = Scores::new(index.sessions.len());
     let mut times = vec![0_u32; index.sessions.len()];
     for (term, share) in terms {
@@ -241,10 +269,10 @@ pub(crate) fn sessions(index: &ScopeIndex, terms: &[Wanted]) -> Scores {
             }
             times[session] += u32::from(posting.times());
         }
-        let idf = share * idf(spoken, touched.len());
+        let bm25 = Bm25::new(share * idf(index.spoken_in, touched.len()), mean);
         for session in touched {
-            let length = index.sessions[session].length as f64;
-            scores.add(session as DocNo, bm25(idf, times[session].into(), length, mean));
+            let length = u32::try_from(index.sessions[session].length).unwrap_or(u32::MAX);
+            scores.add(session as DocNo, bm25.of(times[session], length));
             times[session] = 0;
         }
     }

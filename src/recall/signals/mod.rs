@@ -151,7 +151,7 @@ impl KeySignal {
     /// Whether it costs much for each message: in a large scope only the best by all others are worth that.
     pub(crate) fn is_costly(self) -> bool {
         use KeySignal::*;
-        matches!(self, Late | LateList | SimilarWindow | SimilarSession | Feedback)
+        matches!(self, Late | LateList | SimilarWindow | SimilarSession | Feedback | ReplySimilar)
     }
 
     /// Whether it can only be computed with vectors.
@@ -210,7 +210,8 @@ impl Moments {
         Self::told(sum, squares, count)
     }
 
-    fn told(sum: f64, squares: f64, count: usize) -> Self {
+    /// Of `count` values that add up to this, and whose squares do.
+    pub(crate) fn told(sum: f64, squares: f64, count: usize) -> Self {
         if count == 0 {
             return Self { mean: 0.0, spread: 0.0 };
         }

@@ -53,14 +53,17 @@ const DAYS_AROUND: i64 = 4;
 
 /// The message was said at the time that is asked about.
 pub(crate) fn date(question: &Question, said_at: i64, zone: &TimeZone) -> f32 {
-    let Ok(said_at) = Timestamp::from_microsecond(said_at) else { return 0.0 };
     let in_range = question.range.map_or(0.0, |range| in_range(range, said_at));
+    if question.months.is_empty() {
+        return in_range;
+    }
+    let Ok(said_at) = Timestamp::from_microsecond(said_at) else { return 0.0 };
     let in_month = question.months.iter().map(|month| in_month(month, said_at, zone)).fold(0.0, f32::max);
     in_month.max(in_range)
 }
 
-fn in_range(range: TimeRange, said_at: Timestamp) -> f32 {
-    f32::from(u8::from(range.from <= said_at && said_at < range.to))
+fn in_range(range: TimeRange, said_at: i64) -> f32 {
+    both(range.from.as_microsecond() <= said_at, said_at < range.to.as_microsecond())
 }
 
 /// One for the month, and up to one more for a day near it.

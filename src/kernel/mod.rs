@@ -147,9 +147,10 @@ mod prefetch {
     #[inline]
     pub(super) fn fetch<T: ?Sized>(value: &T) {
         let start = std::ptr::from_ref(value).cast::<i8>();
-        for at in (0..size_of_val(value) + LINE - 1).step_by(LINE) {
-            // SAFETY: a hint is good for any address; the last one may lie behind the value, in the line that it ends in.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(start.wrapping_add(at)) };
+        let into_line = start.addr() % LINE;
+        for at in (0..into_line + size_of_val(value)).step_by(LINE) {
+            // SAFETY: a hint is good for any address.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(start.wrapping_sub(into_line).wrapping_add(at)) };
         }
     }
 }
