@@ -14,13 +14,11 @@ use std::time::Duration;
 
 use futures_util::stream;
 use recalld::clock::SystemClock;
-use recalld::id::{RandomIds, SessionId};
-use recalld::memory::{EndHooks, Memory, MemorySettings, Parts};
-use recalld::meter::Meters;
+use recalld::id::SessionId;
+use recalld::memory::{Memory, MemorySettings, Parts};
 use recalld::model::relay::InProcess;
 use recalld::model::{ChatModel, Ending, ModelFuture, Piece, Pieces, Prompt};
 use recalld::scope::{Scope, Tenant, User};
-use recalld::session::Templates;
 use recalld::store::{PageRequest, Sqlite};
 use recalld::turn::TurnRequest;
 
@@ -42,20 +40,9 @@ impl ChatModel for Counting {
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let clock = Arc::new(SystemClock::default());
-    let parts = Parts {
-        store: Arc::new(Sqlite::open(Path::new("embedded.db"), clock.clone())?),
-        model: Arc::new(Counting),
-        upstream: Arc::new(InProcess(Arc::new(Counting))),
-        clock,
-        ids: Arc::new(RandomIds),
-        embedder: Arc::new(recalld::model::embed::Builtin::default()),
-        summariser: Arc::new(recalld::model::summarise::Extractive),
-        weights: recalld::recall::WeightTable::shipped(),
-        templates: Templates::default(),
-        meters: Arc::new(Meters::default()),
-        ending: EndHooks::default(),
-        live: None,
-    };
+    let store = Arc::new(Sqlite::open(Path::new("embedded.db"), clock.clone())?);
+    let (model, upstream) = (Arc::new(Counting), Arc::new(InProcess(Arc::new(Counting))));
+    let parts = Parts { model, upstream, ..Parts::builtin(store, clock) };
     let memory = Memory::new(parts, MemorySettings::default());
     let ann = Scope::new(Tenant::default(), User::parse("ann")?);
 

@@ -44,6 +44,7 @@
 //! | ground | [`message`], [`scope`], [`job`], [`clock`], [`id`], [`tokens`], [`language`], [`period`], [`meter`], [`mode`], [`spelling`], [`quick`] |
 
 pub mod api;
+pub mod beside;
 pub mod clarify;
 pub mod cli;
 pub mod clock;

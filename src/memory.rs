@@ -26,6 +26,7 @@ use jiff::tz::TimeZone;
 use tokio::sync::Semaphore;
 use tracing::{debug, error, warn};
 
+use crate::beside::Beside;
 use crate::clock::Clock;
 use crate::episode::EpisodeSettings;
 use crate::id::{Ids, RandomIds, SessionId};
@@ -79,6 +80,8 @@ pub struct Parts {
     pub ending: EndHooks,
     /// Where visitors' sessions are kept, if not in this process.
     pub live: Option<Arc<dyn Live>>,
+    /// Where work is done that nobody waits for.
+    pub beside: Beside,
 }
 
 impl Parts {
@@ -97,6 +100,7 @@ impl Parts {
             meters: Arc::new(Meters::default()),
             ending: EndHooks::default(),
             live: None,
+            beside: Beside::default(),
         }
     }
 }
@@ -283,6 +287,7 @@ fn recall_parts(parts: &Parts) -> RecallParts {
         weights: Arc::clone(&parts.weights),
         clock: Arc::clone(&parts.clock),
         meters: Arc::clone(&parts.meters),
+        beside: parts.beside.clone(),
     }
 }
 

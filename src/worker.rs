@@ -14,6 +14,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use tracing::{debug, warn};
 
 use self::pace::Pace;
+use crate::beside::Beside;
 use crate::lifecycle::ClockWatch;
 use crate::memory::Memory;
 use crate::store::live::LiveError;
@@ -52,30 +53,32 @@ const CLEANUP_RETRY: Duration = Duration::from_secs(300);
 pub struct Worker {
     stop: watch::Sender<bool>,
     tasks: Vec<JoinHandle<()>>,
+    beside: Beside,
 }
 
 impl Worker {
     /// Starts cleaning up every so often.
     pub fn start(memory: Memory, clock: Arc<ClockWatch>, cleanup_every: Duration) -> Self {
         let (stop, stopped) = watch::channel(false);
-        let given_up = tokio::spawn(until(stopped.clone(), give_up(memory.clone())));
-        let rows = tokio::spawn(until(stopped.clone(), derive_rows(memory.clone())));
-        let episodes = tokio::spawn(until(stopped.clone(), embed_episodes(memory.clone())));
-        let passages = tokio::spawn(until(stopped.clone(), embed_knowledge(memory.clone())));
-        let blocks = tokio::spawn(until(stopped.clone(), pack_blocks(memory.clone())));
-        let jobs = tokio::spawn(run_jobs(memory.clone(), stopped.clone()));
-        let topics = tokio::spawn(until(stopped.clone(), tend_topics(memory.clone())));
-        let facts = tokio::spawn(until(stopped.clone(), learn_facts(memory.clone())));
-        let post = tokio::spawn(post::deliver(memory.clone(), stopped.clone()));
-        let visits = tokio::spawn(until(stopped.clone(), sweep_visits(memory.clone())));
-        let cleaning = tokio::spawn(until(stopped, clean_up(memory, clock, cleanup_every)));
+        let beside = memory.parts.beside.clone();
+        let given_up = beside.spawn(until(stopped.clone(), give_up(memory.clone())));
+        let rows = beside.spawn(until(stopped.clone(), derive_rows(memory.clone())));
+        let episodes = beside.spawn(until(stopped.clone(), embed_episodes(memory.clone())));
+        let passages = beside.spawn(until(stopped.clone(), embed_knowledge(memory.clone())));
+        let blocks = beside.spawn(until(stopped.clone(), pack_blocks(memory.clone())));
+        let jobs = beside.spawn(run_jobs(memory.clone(), stopped.clone()));
+        let topics = beside.spawn(until(stopped.clone(), tend_topics(memory.clone())));
+        let facts = beside.spawn(until(stopped.clone(), learn_facts(memory.clone())));
+        let post = beside.spawn(post::deliver(memory.clone(), stopped.clone()));
+        let visits = beside.spawn(until(stopped.clone(), sweep_visits(memory.clone())));
+        let cleaning = beside.spawn(until(stopped, clean_up(memory, clock, cleanup_every)));
         let tasks = vec![cleaning, given_up, rows, jobs, blocks, topics, episodes, facts, passages, visits, post];
-        Self { stop, tasks }
+        Self { stop, tasks, beside }
     }
 
     /// Starts writing what waits in this store.
     pub fn flush<S: Store + ?Sized>(&mut self, store: Arc<Waiting<S>>) {
-        self.tasks.push(tokio::spawn(until(self.stop.subscribe(), flush(store))));
+        self.tasks.push(self.beside.spawn(until(self.stop.subscribe(), flush(store))));
     }
 
     /// Erases what an older copy of the data brought back, as soon as the store answers: at the start it did not.
@@ -90,7 +93,7 @@ impl Worker {
                 tokio::time::sleep(if error.is_away() { ERASURES_RETRY } else { ROWS_RETRY }).await;
             }
         };
-        self.tasks.push(tokio::spawn(until(self.stop.subscribe(), erase)));
+        self.tasks.push(self.beside.spawn(until(self.stop.subscribe(), erase)));
     }
 
     /// Ends all tasks and waits for them.

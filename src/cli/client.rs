@@ -24,6 +24,7 @@ use super::failure::Failure;
 use super::logging;
 use super::upstream::Choice;
 use crate::api::{TOKEN_HEADER, router, sign_user};
+use crate::beside::Beside;
 use crate::config::Settings;
 use crate::memory::Memory;
 use crate::model::http::{HttpClient, client, root_cause};
@@ -116,7 +117,7 @@ impl Client {
             Need::Recall => Settings { upstream: "builtin".into(), ..settings.clone() },
             Need::Memory => Settings { upstream: "builtin".into(), embedder: "builtin".into(), ..settings.clone() },
         };
-        match Engine::open(&settings).await {
+        match Engine::open(&settings, Beside::default()).await {
             Ok(engine) => Ok(Self::in_process(engine, headers)),
             Err(error) => match served_at(&error) {
                 Some(url) => Ok(Self::at(url, headers, &settings)),

@@ -11,6 +11,7 @@ use super::failure::Advised;
 use super::memory_model;
 use super::upstream::{Choice, Upstream, choose};
 use crate::api::App;
+use crate::beside::Beside;
 use crate::clock::{Clock, SystemClock};
 use crate::config::Settings;
 use crate::courier::HttpCourier;
@@ -48,7 +49,7 @@ pub(super) fn variable(name: &str) -> Option<String> {
 impl Engine {
     /// Opens the store and puts a memory together. A file that another process holds is a
     /// [`crate::store::StoreError::InUse`] in the chain.
-    pub(super) async fn open(settings: &Settings) -> anyhow::Result<Self> {
+    pub(super) async fn open(settings: &Settings, beside: Beside) -> anyhow::Result<Self> {
         settings.check_secret().map_err(anyhow::Error::msg)?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
         let choice = choose(settings, variable).map_err(anyhow::Error::msg)?;
@@ -87,6 +88,7 @@ impl Engine {
             meters,
             ending,
             live,
+            beside,
         };
         memory_settings.knowledge.parser.get_or_insert_with(own_program);
         let memory = Memory::new(parts, memory_settings);

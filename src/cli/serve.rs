@@ -14,6 +14,7 @@ use super::upstream::Upstream;
 use super::{Common, logging, output};
 use crate::api::router;
 use crate::api::server::{ServerLimits, asked_to_stop, serve as serve_connections};
+use crate::beside::{self, Beside};
 use crate::config::Settings;
 use crate::worker::Worker;
 
@@ -31,11 +32,13 @@ pub(super) struct ServeArgs {
 pub(super) fn serve(common: &Common, args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let settings = common.load([("listen", args.listen.clone())])?.settings;
     logging::start(&settings)?;
-    super::runtime()?.block_on(run(settings))?;
-    Ok(ExitCode::SUCCESS)
+    let threads = beside::threads().context("cannot start threads")?;
+    let served = super::runtime()?.block_on(run(settings, Beside::on(threads.handle())));
+    threads.shutdown_background();
+    served.map(|()| ExitCode::SUCCESS)
 }
 
-async fn run(settings: Settings) -> anyhow::Result<()> {
+async fn run(settings: Settings, beside: Beside) -> anyhow::Result<()> {
     // The port first: a second server on the same port should say so before it touches any file.
     let listener = TcpListener::bind(settings.listen).await.map_err(|error| {
         let hint = "another server may run there; choose another port with --listen 127.0.0.1:PORT";
@@ -43,7 +46,7 @@ async fn run(settings: Settings) -> anyhow::Result<()> {
     })?;
     let address = listener.local_addr().context("the listener has no address")?;
     let settings = Settings { listen: address, ..settings };
-    let engine = Engine::open(&settings).await?;
+    let engine = Engine::open(&settings, beside).await?;
     let keyed = engine.memory.tenants().roll().await.context("cannot read the keys")?.has_keys();
     settings.check_reach(keyed).map_err(anyhow::Error::msg)?;
     engine.file.iter().for_each(|file| file.announce(&format!("http://{address}")));

@@ -23,6 +23,7 @@ use super::told::Cuts;
 use super::{
     Aside, AsideSource, Ask, Profile, Recalled, RunningTopic, SignalTable, TurnRange, WeightTable, assemble, known,
 };
+use crate::beside::Beside;
 use crate::clock::Clock;
 use crate::fact::Fact;
 use crate::id::{MessageId, SessionId, TurnId};
@@ -46,6 +47,8 @@ pub struct RecallParts {
     pub clock: Arc<dyn Clock>,
     /// Where things are counted.
     pub meters: Arc<Meters>,
+    /// Where work is done that nobody waits for.
+    pub beside: Beside,
 }
 
 /// How recall behaves.

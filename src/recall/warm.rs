@@ -28,7 +28,7 @@ impl Recall {
         if self.cache.holds(scope) {
             let (desk, scope) = (Arc::clone(self), scope.clone());
             // What fails here is tried again by the next question, which reports it.
-            tokio::spawn(async move {
+            self.parts.beside.spawn(async move {
                 let shelf = desk.caught_up(&scope).await?;
                 prepare_some(&shelf);
                 let touched = shelf.with_texts(|texts| texts.newly_touched());
@@ -47,7 +47,7 @@ impl Recall {
     /// Gets a scope ready that was just loaded, beside everything else.
     pub(super) fn warm(self: &Arc<Self>, scope: Scope, shelf: &Arc<Shelf>) {
         let (desk, shelf) = (Arc::clone(self), Arc::downgrade(shelf));
-        tokio::spawn(async move {
+        self.parts.beside.spawn(async move {
             if let Err(error) = desk.get_ready(&scope, &shelf).await {
                 debug!(operation = "warm", "Texts are read when they are asked for: {error}");
             }

@@ -113,7 +113,7 @@ impl Memory {
     pub(super) fn follow_topics(&self, scope: &Scope) {
         let (desk, scope) = (Arc::clone(&self.topics), scope.clone());
         // Whoever asks next reads what could not be read now.
-        tokio::spawn(async move { desk.shelf(&scope, None).await.map(drop) });
+        self.parts.beside.spawn(async move { desk.shelf(&scope, None).await.map(drop) });
     }
 
     /// Recalls what was said about a question, for somebody who wants to know why; it takes the time it takes.

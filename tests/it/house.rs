@@ -15,12 +15,11 @@ use recalld::config::Settings;
 use recalld::id::{CountedIds, Ids};
 use recalld::lifecycle::ClockWatch;
 use recalld::memory::{EndHooks, Memory, Parts};
-use recalld::meter::Meters;
 use recalld::model::ChatModel;
 use recalld::model::relay::{InProcess, Upstream};
 use recalld::model::scripted::Scripted;
 use recalld::model::summarise::{Extractive, Summariser};
-use recalld::session::{HookFuture, SessionEnd, SessionEndHook, Templates};
+use recalld::session::{HookFuture, SessionEnd, SessionEndHook};
 use recalld::store::{Sqlite, Store, StoreError, Waiting};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -172,18 +171,12 @@ impl House {
         let flaky = Arc::new(Flaky::new(sqlite));
         let store = Arc::new(Waiting::new(Arc::clone(&flaky), Arc::clone(&clock) as _, ground.settings.waiting()));
         let parts = Parts {
-            store: Arc::clone(&store) as Arc<dyn Store>,
             model: Arc::clone(&ground.model),
             upstream: Arc::clone(&ground.upstream),
-            clock: Arc::clone(&clock) as _,
             ids: Arc::clone(&ground.ids),
-            embedder: Arc::new(recalld::model::embed::Builtin::default()),
             summariser: Arc::clone(&ground.summariser),
-            weights: recalld::recall::WeightTable::shipped(),
-            templates: Templates::default(),
-            meters: Arc::new(Meters::default()),
             ending: ground.ending.clone(),
-            live: None,
+            ..Parts::builtin(Arc::clone(&store) as Arc<dyn Store>, Arc::clone(&clock) as _)
         };
         let memory = Memory::new(parts, ground.settings.memory());
         let watch = Arc::new(ClockWatch::starting(clock.reading()));

@@ -18,14 +18,11 @@ use crate::id::{Ids, RandomIds};
 use crate::live::{LiveKey, LiveName, LiveSettings};
 use crate::memory::{Memory, MemorySettings, Parts};
 use crate::message::{Message, Role};
-use crate::meter::Meters;
 use crate::mode::Mode;
 use crate::model::relay::{InProcess, Passed};
-use crate::model::summarise::Extractive;
 use crate::model::{ChatModel, Ending, ModelFuture, Piece, Pieces, Prompt};
-use crate::recall::WeightTable;
 use crate::scope::Tenant;
-use crate::session::{ClientIds, SessionSeed, Templates, TurnDraft};
+use crate::session::{ClientIds, SessionSeed, TurnDraft};
 use crate::store::Sqlite;
 use crate::store::live::{InMemory, Live, LiveChange, LiveRules, Look};
 use crate::turn::proxy::ProxyRequest;
@@ -186,19 +183,11 @@ impl ChatModel for Instantly {
 
 fn memory(sessions_max: usize) -> anyhow::Result<(Memory, Arc<ManualClock>)> {
     let clock = Arc::new(ManualClock::at(at(0).wall));
+    let store = Arc::new(Sqlite::temporary(Arc::clone(&clock) as Arc<dyn Clock>)?);
     let parts = Parts {
-        store: Arc::new(Sqlite::temporary(Arc::clone(&clock) as Arc<dyn Clock>)?),
         model: Arc::new(Instantly),
         upstream: Arc::new(InProcess(Arc::new(Instantly))),
-        clock: Arc::clone(&clock) as _,
-        ids: Arc::new(RandomIds),
-        embedder: Arc::new(crate::model::embed::Builtin::default()),
-        summariser: Arc::new(Extractive),
-        weights: WeightTable::shipped(),
-        templates: Templates::default(),
-        meters: Arc::new(Meters::default()),
-        ending: crate::memory::EndHooks::default(),
-        live: None,
+        ..Parts::builtin(store, Arc::clone(&clock) as _)
     };
     let live = LiveSettings { sessions_max, ..LiveSettings::default() };
     Ok((Memory::new(parts, MemorySettings { live, ..MemorySettings::default() }), clock))

@@ -9,14 +9,12 @@ use recalld::episode::{EpisodeSettings, Window};
 use recalld::id::{Ids, RandomIds, SessionId, TurnId};
 use recalld::job::JobKind;
 use recalld::knowledge::{Kind, Passage, said_in_chat};
-use recalld::memory::{EndHooks, Memory, MemorySettings, Parts};
+use recalld::memory::{Memory, MemorySettings, Parts};
 use recalld::message::{Message, Role};
-use recalld::meter::Meters;
 use recalld::model::relay::InProcess;
 use recalld::model::scripted::Scripted;
-use recalld::model::summarise::Extractive;
 use recalld::scope::{Scope, Tenant, TenantScope, User};
-use recalld::session::{ClosedTurn, OpenTurn, ReviseTurn, SessionSeed, Templates, TurnDraft, TurnStatus};
+use recalld::session::{ClosedTurn, OpenTurn, ReviseTurn, SessionSeed, TurnDraft, TurnStatus};
 use recalld::store::{DaySpent, Erasure, KnowledgeBounds, NewDocument, Parcel, Store, UnusedAnswer};
 use serde_json::{Map, Value, json};
 
@@ -28,20 +26,8 @@ pub(super) fn windows() -> EpisodeSettings {
 
 pub(super) fn memory_over(store: Arc<dyn Store>) -> Held {
     let (clock, model): (Arc<dyn Clock>, _) = (Arc::new(SystemClock::default()), Arc::new(Scripted::default()));
-    let parts = Parts {
-        store: Arc::clone(&store),
-        upstream: Arc::new(InProcess(Arc::clone(&model) as _)),
-        model,
-        clock,
-        ids: Arc::new(RandomIds),
-        embedder: Arc::new(recalld::model::embed::Builtin::default()),
-        summariser: Arc::new(Extractive),
-        weights: recalld::recall::WeightTable::shipped(),
-        templates: Templates::default(),
-        meters: Arc::new(Meters::default()),
-        ending: EndHooks::default(),
-        live: None,
-    };
+    let upstream = Arc::new(InProcess(Arc::clone(&model) as _));
+    let parts = Parts { model, upstream, ..Parts::builtin(Arc::clone(&store), clock) };
     let settings = MemorySettings { episodes: windows(), ..MemorySettings::default() };
     Held { memory: Memory::new(parts, settings), store }
 }

@@ -1,0 +1,72 @@
+//! Threads for what nobody waits for.
+//!
+//! On the threads that answer requests, work that nobody waits for keeps those waiting who come next. A server gives it threads
+//! of its own, to which the system prefers all others; in a library it runs where everything runs.
+
+use std::io;
+
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::task::JoinHandle;
+
+/// By how much others are preferred: enough that whoever is asked something gets a processor at once, and so little that work
+/// goes on while all of them are busy.
+#[cfg(target_os = "linux")]
+const NICE: i32 = 10;
+
+/// Where work goes that nobody waits for.
+#[derive(Debug, Clone, Default)]
+pub struct Beside(Option<Handle>);
+
+impl Beside {
+    /// On these threads.
+    pub fn on(threads: &Handle) -> Self {
+        Self(Some(threads.clone()))
+    }
+
+    /// Begins with something. It goes on whether anybody waits for it or not.
+    pub fn spawn<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
+        match &self.0 {
+            Some(threads) => threads.spawn(work),
+            None => tokio::spawn(work),
+        }
+    }
+}
+
+/// As many threads as there are processors. Whoever holds them ends them.
+pub fn threads() -> io::Result<Runtime> {
+    Builder::new_multi_thread().enable_all().thread_name("recalld-beside").on_thread_start(step_back).build()
+}
+
+/// Lets all other threads go first. Where that is not possible work is done all the same.
+fn step_back() {
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::nice(NICE);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn work_is_done_on_its_threads_or_on_ours() {
+        let name = || async { std::thread::current().name().map(str::to_owned) };
+        let ours = Beside::default().spawn(name()).await.expect("it ends");
+        let threads = threads().expect("threads start");
+        let theirs = Beside::on(threads.handle()).spawn(name()).await.expect("it ends");
+        threads.shutdown_background();
+        assert_eq!((ours == theirs, theirs.as_deref()), (false, Some("recalld-beside")));
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn only_its_threads_step_back() {
+        let nice = || rustix::process::getpriority_process(None).expect("a number");
+        let before = nice();
+        let threads = threads().expect("threads start");
+        let (inside, blocking) = threads.block_on(async {
+            let inside = threads.spawn(async move { nice() }).await.expect("it ends");
+            (inside, threads.spawn_blocking(nice).await.expect("it ends"))
+        });
+        assert_eq!((nice(), inside, blocking), (before, before + NICE, before + NICE));
+    }
+}
