@@ -136,7 +136,7 @@ impl Memory {
 
     /// Brings a topic's sketch up to date, a step at a time. Answers whether there was anything to write.
     async fn sketch(&self, scope: &Scope, id: TopicId) -> Result<bool, StoreError> {
-        let Some(topic) = self.parts.store.topics().topic_sketches(scope, &[id]).await?.pop() else {
+        let Some(topic) = self.parts.store.topics().topic_sketches(scope, &[id], &[]).await?.pop() else {
             return Ok(false);
         };
         if topic.stale {
@@ -150,10 +150,10 @@ impl Memory {
 
     fn taken_in(&self, topic: SketchedTopic) -> Option<DerivedTopic> {
         let SketchedTopic { id, version, mut sketch, untaken, .. } = topic;
-        for turn in untaken.iter().filter_map(|(_, turn)| turn.as_ref()) {
+        for turn in untaken.iter().filter_map(|untaken| untaken.turn.as_ref()) {
             self.topics.take_in(&mut sketch, turn);
         }
-        let taken: Vec<_> = untaken.into_iter().map(|(turn, _)| turn).collect();
+        let taken: Vec<_> = untaken.into_iter().map(|untaken| untaken.id).collect();
         (!taken.is_empty()).then_some(DerivedTopic { id, version, sketch, taken })
     }
 

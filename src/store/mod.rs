@@ -64,7 +64,7 @@ pub use takeout::{
 pub use tenants::{KEYS_MAX, Register, TENANTS_MAX, Tenants};
 pub use topics::{
     DerivedTopic, KeptTopic, Moment, PlacedTurn, SketchedTopic, TOPICS_PLACED_MAX, TopicMerge, TopicOutline,
-    TopicPatch, TopicTold, Topics, Untold, UntoldTurn, WhichTopics,
+    TopicPatch, TopicTold, Topics, UntakenTurn, Untold, UntoldTurn, WhichTopics,
 };
 pub use verify::Findings;
 pub use waiting::{Outage, Spool, StoreState, Waiting, WaitingBounds};

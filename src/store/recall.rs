@@ -114,7 +114,7 @@ pub struct DueTurn {
 }
 
 /// A state of a turn: whatever changes what it says changes its stamp.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Stamp(pub(super) i64);
 
 /// What was derived from a turn.

@@ -20,8 +20,14 @@ pub trait Topics: Send + Sync {
     /// The topics that a message may join, and the one that a conversation is in.
     fn topic_outline(&self, scope: &Scope, at: Option<Moment>) -> StoreFuture<'_, TopicOutline>;
 
-    /// Some of them as placement needs them. Those that are gone are left out.
-    fn topic_sketches(&self, scope: &Scope, ids: &[TopicId]) -> StoreFuture<'_, Vec<SketchedTopic>>;
+    /// Some of them as placement needs them. Those that are gone are left out. The words of turns that are known in the state
+    /// they are in are not read again.
+    fn topic_sketches(
+        &self,
+        scope: &Scope,
+        ids: &[TopicId],
+        known: &[(TurnId, Stamp)],
+    ) -> StoreFuture<'_, Vec<SketchedTopic>>;
 
     /// A user's topics, oldest first.
     fn topics_kept(&self, scope: &Scope, which: WhichTopics) -> StoreFuture<'_, Page<KeptTopic>>;
@@ -109,12 +115,25 @@ pub struct SketchedTopic {
     pub title: String,
     /// Its sketch; the empty one where it is yet to be made.
     pub sketch: Sketch,
+    /// The state that is in; whatever changes it changes this.
+    pub sketch_state: u64,
     /// Whether it is to be made anew from its turns.
     pub stale: bool,
-    /// Turns that the sketch does not know yet, oldest first; damaged ones without their words.
-    pub untaken: Vec<(TurnId, Option<Turn>)>,
+    /// Turns that the sketch does not know yet, oldest first.
+    pub untaken: Vec<UntakenTurn>,
     /// Its last turns, oldest first.
     pub last: Vec<TurnId>,
+}
+
+/// A turn that a topic's sketch does not know yet.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UntakenTurn {
+    /// Which.
+    pub id: TurnId,
+    /// The state it is in.
+    pub stamp: Stamp,
+    /// Its words, unless they are damaged or known to whoever asked.
+    pub turn: Option<Turn>,
 }
 
 /// Which part of a user's topics.

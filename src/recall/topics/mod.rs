@@ -19,7 +19,7 @@ use crate::message::Role;
 use crate::model::embed::{Builtin, Embedder};
 use crate::scope::Scope;
 use crate::session::{InTopic, Turn};
-use crate::store::{Moment, SketchedTopic, Store, StoreError};
+use crate::store::{Moment, SketchedTopic, Stamp, Store, StoreError};
 use crate::topic::{Meaning, Placed, Placement, Remark, Sketch, Speaker, Thresholds, place, title_of};
 
 /// The topics of whoever asks.
@@ -88,8 +88,7 @@ impl TopicDesk {
         if changed.is_empty() && held.len() == outline.topics.len() {
             return Ok((held, outline.current));
         }
-        let read = self.store.topics().topic_sketches(scope, &changed).await?;
-        let read = read.into_iter().map(|topic| Arc::new(self.held(topic))).collect();
+        let read = self.read(scope, &held, &changed).await?;
         let shelf = Arc::new(held.with(&outline.topics, read));
         self.shelves.put(scope, Arc::clone(&shelf));
         Ok((shelf, outline.current))
@@ -100,12 +99,44 @@ impl TopicDesk {
         self.shelves.put(scope, Arc::default());
     }
 
-    fn held(&self, topic: SketchedTopic) -> HeldTopic {
-        let SketchedTopic { id, version, title, mut sketch, untaken, last, .. } = topic;
-        for turn in untaken.iter().filter_map(|(_, turn)| turn.as_ref()) {
+    /// Topics as the store has them now. What was said in them since they were last read is added to what is in memory; where the
+    /// stored sketch is another one now, all is read that it does not know.
+    async fn read(&self, scope: &Scope, held: &TopicShelf, ids: &[TopicId]) -> Result<Vec<Arc<HeldTopic>>, StoreError> {
+        let known = held.beyond(ids);
+        let read = self.store.topics().topic_sketches(scope, ids, &known).await?;
+        let (mut topics, mut others) = (Vec::with_capacity(read.len()), Vec::new());
+        for topic in read {
+            let (id, before) = (topic.id, held.topic(topic.id));
+            match self.held(topic, before, &known) {
+                Some(topic) => topics.push(Arc::new(topic)),
+                None => others.push(id),
+            }
+        }
+        if !others.is_empty() {
+            let whole = self.store.topics().topic_sketches(scope, &others, &[]).await?;
+            topics.extend(whole.into_iter().filter_map(|topic| self.held(topic, None, &[])).map(Arc::new));
+        }
+        Ok(topics)
+    }
+
+    /// A topic with all that was said in it; nothing where it takes words that were not read because they are known.
+    fn held(
+        &self,
+        topic: SketchedTopic,
+        before: Option<&Arc<HeldTopic>>,
+        known: &[(TurnId, Stamp)],
+    ) -> Option<HeldTopic> {
+        let SketchedTopic { id, version, title, sketch, sketch_state, untaken, last, .. } = topic;
+        let beyond: Vec<(TurnId, Stamp)> = untaken.iter().map(|turn| (turn.id, turn.stamp)).collect();
+        let grown = before.filter(|before| before.sketch_state == sketch_state && beyond.starts_with(&before.beyond));
+        let (mut sketch, taken) = grown.map_or((sketch, 0), |grown| (grown.sketch.clone(), grown.beyond.len()));
+        if beyond[taken..].iter().any(|turn| known.contains(turn)) {
+            return None;
+        }
+        for turn in untaken[taken..].iter().filter_map(|untaken| untaken.turn.as_ref()) {
             self.take_in(&mut sketch, turn);
         }
-        HeldTopic { id, version, title, sketch, last }
+        Some(HeldTopic { id, version, title, sketch, sketch_state, beyond, last })
     }
 
     /// Adds to a sketch what was said in a turn.

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::RunningTopic;
 use crate::id::{TopicId, TurnId};
 use crate::scope::Scope;
+use crate::store::Stamp;
 use crate::topic::{Known, Sketch};
 
 /// Topics in memory, all users together: about fifteen kilobytes each.
@@ -18,7 +19,12 @@ pub(super) struct HeldTopic {
     /// The state it is in.
     pub(super) version: u64,
     pub(super) title: String,
+    /// The stored sketch and what is beyond it.
     pub(super) sketch: Sketch,
+    /// The state of the stored one.
+    pub(super) sketch_state: u64,
+    /// The turns that are beyond it, oldest first.
+    pub(super) beyond: Vec<(TurnId, Stamp)>,
     pub(super) last: Vec<TurnId>,
 }
 
@@ -73,6 +79,11 @@ impl TopicShelf {
             anew.or_else(|| self.topic(*id)).cloned()
         };
         Self::of(outline.iter().filter_map(find).collect())
+    }
+
+    /// The turns that are in these topics' sketches beyond those that are stored.
+    pub(super) fn beyond(&self, ids: &[TopicId]) -> Vec<(TurnId, Stamp)> {
+        ids.iter().filter_map(|id| self.topic(*id)).flat_map(|topic| topic.beyond.iter().copied()).collect()
     }
 
     pub(super) fn topic(&self, id: TopicId) -> Option<&Arc<HeldTopic>> {
@@ -143,7 +154,15 @@ mod tests {
 
     fn held(ids: &CountedIds, version: u64) -> Arc<HeldTopic> {
         let id = ids.topic(Timestamp::UNIX_EPOCH);
-        Arc::new(HeldTopic { id, version, title: String::new(), sketch: Sketch::default(), last: Vec::new() })
+        Arc::new(HeldTopic {
+            id,
+            version,
+            title: String::new(),
+            sketch: Sketch::default(),
+            sketch_state: 0,
+            beyond: Vec::new(),
+            last: Vec::new(),
+        })
     }
 
     #[test]

@@ -67,7 +67,7 @@ impl Talk {
     }
 
     async fn sketched(&self, id: TopicId) -> SketchedTopic {
-        let found = self.store.topics().topic_sketches(&self.scope, &[id]).await.expect("sketches are read");
+        let found = self.store.topics().topic_sketches(&self.scope, &[id], &[]).await.expect("sketches are read");
         found.into_iter().next().expect("the topic is there")
     }
 
@@ -87,7 +87,7 @@ impl Talk {
     /// What the background does with a topic.
     pub(super) async fn learn(&self, id: TopicId, words: &str) -> bool {
         let SketchedTopic { version, untaken, .. } = self.sketched(id).await;
-        let taken = untaken.into_iter().map(|(turn, _)| turn).collect();
+        let taken = untaken.into_iter().map(|untaken| untaken.id).collect();
         let derived = DerivedTopic { id, version, sketch: sketch(words), taken };
         self.store.topics().keep_topic(&self.scope, derived).await.expect("the sketch is written")
     }
@@ -223,11 +223,16 @@ pub async fn a_sketch_is_kept_of_the_topic_as_it_is(store: Arc<dyn Store>) {
     let id = talk.begin("Which paint?").await;
     let before = talk.sketched(id).await;
     let second = talk.exchange_in("And the fence?", joins(id)).await;
-    let taken = before.untaken.iter().map(|(turn, _)| *turn).collect();
+    let known: Vec<_> = before.untaken.iter().map(|untaken| (untaken.id, untaken.stamp)).collect();
+    let read = store.topics().topic_sketches(&talk.scope, &[id], &known).await.expect("sketches are read").remove(0);
+    let words: Vec<bool> = read.untaken.iter().map(|untaken| untaken.turn.is_some()).collect();
+    assert_eq!((words, read.sketch_state), (vec![false, true], before.sketch_state), "known words are not read");
+    let taken = before.untaken.iter().map(|untaken| untaken.id).collect();
     let late = DerivedTopic { id, version: before.version, sketch: sketch("late"), taken };
     assert!(!store.topics().keep_topic(&talk.scope, late).await.expect("looked at"));
     assert!(talk.learn(id, "paint fence").await);
     let now = talk.sketched(id).await;
+    assert_ne!(now.sketch_state, before.sketch_state);
     assert_eq!((now.sketch, now.untaken.len(), now.stale), (sketch("paint fence"), 0, false));
     assert_eq!(now.last.last(), Some(&second));
     let outline = store.topics().topic_outline(&talk.scope, None).await.expect("the outline");
@@ -268,7 +273,7 @@ pub async fn a_foreign_topic_is_as_good_as_unknown(store: Arc<dyn Store>) {
         assert_eq!(topics.change_topic(scope, id, patch).await.expect("looked up"), None);
         assert_eq!(topics.topic_turns(scope, id, true, PageRequest::first(9)).await.expect("looked up"), None);
         assert_eq!(topics.last_topic_turns(scope, id, 9).await.expect("looked up"), None);
-        assert_eq!(topics.topic_sketches(scope, &[id]).await.expect("looked up"), []);
+        assert_eq!(topics.topic_sketches(scope, &[id], &[]).await.expect("looked up"), []);
         assert_eq!(topics.topics_of(scope, &[turn]).await.expect("looked up"), []);
         let at = Moment { session: talk.session, before: None };
         assert_eq!(topics.topic_outline(scope, Some(at)).await.expect("looked up"), Default::default());
@@ -443,7 +448,7 @@ async fn tend(talk: &Talk, dice: &mut Dice) {
         1 => drop(topics.remake_topic(scope, id).await.expect("made anew")),
         2 => {
             let other = some_topic(talk, dice).await.unwrap_or(id);
-            let states = topics.topic_sketches(scope, &[id, other]).await.expect("read");
+            let states = topics.topic_sketches(scope, &[id, other], &[]).await.expect("read");
             if let [a, b] = &states[..] {
                 let (into, from) = ((a.id, a.version), (b.id, b.version));
                 topics.merge_topics(scope, TopicMerge { into, from, sketch: sketch("both") }).await.expect("merged");
@@ -460,7 +465,7 @@ async fn tend(talk: &Talk, dice: &mut Dice) {
             });
             topics.place_turns(placed.collect()).await.expect("placed");
         }
-        _ if topics.topic_sketches(scope, &[id]).await.expect("read").is_empty() => {}
+        _ if topics.topic_sketches(scope, &[id], &[]).await.expect("read").is_empty() => {}
         _ => drop(talk.learn(id, "words").await),
     }
 }

@@ -16,8 +16,8 @@ use crate::scope::Scope;
 use crate::session::Turn;
 use crate::store::whose::Whose;
 use crate::store::{
-    DerivedTopic, DueTurn, KeptTopic, Moment, Page, PageRequest, PlacedTurn, SketchedTopic, StoreFuture, TopicMerge,
-    TopicOutline, TopicPatch, Topics, Untold, WhichTopics,
+    DerivedTopic, DueTurn, KeptTopic, Moment, Page, PageRequest, PlacedTurn, SketchedTopic, Stamp, StoreFuture,
+    TopicMerge, TopicOutline, TopicPatch, Topics, Untold, WhichTopics,
 };
 
 /// What topics are called where it is noted what they are made with.
@@ -35,9 +35,14 @@ impl Topics for Backend {
         self.read_here(scope, move |db, scope| read::outline(db, scope, at))
     }
 
-    fn topic_sketches(&self, scope: &Scope, ids: &[TopicId]) -> StoreFuture<'_, Vec<SketchedTopic>> {
-        let ids = ids.to_vec();
-        self.look_up(scope, ids.len(), move |db, scope| read::sketches(db, scope, &ids))
+    fn topic_sketches(
+        &self,
+        scope: &Scope,
+        ids: &[TopicId],
+        known: &[(TurnId, Stamp)],
+    ) -> StoreFuture<'_, Vec<SketchedTopic>> {
+        let (ids, known) = (ids.to_vec(), known.iter().copied().collect());
+        self.look_up(scope, ids.len(), move |db, scope| read::sketches(db, scope, &ids, &known))
     }
 
     fn topics_kept(&self, scope: &Scope, which: WhichTopics) -> StoreFuture<'_, Page<KeptTopic>> {

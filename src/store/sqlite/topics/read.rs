@@ -1,6 +1,9 @@
 //! What is kept of topics.
 
+use std::collections::HashSet;
+
 use uuid::Uuid;
+use xxhash_rust::xxh3::xxh3_64;
 
 use super::super::connect::meaning;
 use super::super::recall::SHOWN;
@@ -13,7 +16,8 @@ use crate::id::{SessionId, TopicId, TurnId};
 use crate::scope::Scope;
 use crate::session::Turn;
 use crate::store::{
-    KeptTopic, Moment, Page, PageRequest, SketchedTopic, StoreError, TOPICS_PLACED_MAX, TopicOutline, WhichTopics,
+    KeptTopic, Moment, Page, PageRequest, SketchedTopic, Stamp, StoreError, TOPICS_PLACED_MAX, TopicOutline,
+    UntakenTurn, WhichTopics,
 };
 use crate::topic::{Sketch, Topic, title_of};
 
@@ -53,14 +57,19 @@ fn current(db: &Connection, scope: &Scope, at: Moment) -> Result<Option<TopicId>
     Ok(all(db, CURRENT, values, |row| topic_id(row, 0))?.pop())
 }
 
-pub(super) fn sketches(db: &Connection, scope: &Scope, ids: &[TopicId]) -> Result<Vec<SketchedTopic>, StoreError> {
+pub(super) fn sketches(
+    db: &Connection,
+    scope: &Scope,
+    ids: &[TopicId],
+    known: &HashSet<(TurnId, Stamp)>,
+) -> Result<Vec<SketchedTopic>, StoreError> {
     let sql = "SELECT key, version, title, stale, sketch FROM topic LEFT JOIN topic_sketch ON topic = key
                WHERE tenant = ?1 AND user = ?2 AND id = ?3 AND forgotten_at IS NULL AND merged_into IS NULL";
     let mut found = Vec::with_capacity(ids.len());
     for id in ids {
         let who = params![scope.tenant().as_str(), scope.user().as_str(), id.as_uuid().as_bytes()];
         for (key, topic) in all(db, sql, who, |row| Ok((row.get(0)?, sketched(row, *id)?)))? {
-            found.push(SketchedTopic { untaken: untaken(db, key)?, last: last_ids(db, key)?, ..topic });
+            found.push(SketchedTopic { untaken: untaken(db, key, known)?, last: last_ids(db, key)?, ..topic });
         }
     }
     Ok(found)
@@ -76,19 +85,25 @@ fn sketched(row: &Row<'_>, id: TopicId) -> sql::Result<SketchedTopic> {
         title: row.get(2)?,
         stale: row.get::<_, bool>(3)? || matches!(sketch, Some(None)),
         sketch: sketch.flatten().unwrap_or_default(),
+        sketch_state: bytes.as_deref().map_or(0, xxh3_64),
         untaken: Vec::new(),
         last: Vec::new(),
     })
 }
 
-fn untaken(db: &Connection, topic: i64) -> Result<Vec<(TurnId, Option<Turn>)>, StoreError> {
+fn untaken(db: &Connection, topic: i64, known: &HashSet<(TurnId, Stamp)>) -> Result<Vec<UntakenTurn>, StoreError> {
     let sql = format!(
         "SELECT {COLUMNS}, session.id FROM topic_turn CROSS JOIN turn ON turn.key = topic_turn.turn
          CROSS JOIN session ON session.key = turn.session
          WHERE topic_turn.topic = ?1 AND taken_in = 0 AND {SHOWN} ORDER BY topic_turn.turn LIMIT ?2"
     );
     let rows = all(db, &sql, params![topic, rows_max(UNTAKEN_MAX)], with_session)?;
-    Ok(rows.into_iter().map(|(session, row)| (row.id, row.said(db, session).ok())).collect())
+    let untaken = rows.into_iter().map(|(session, row)| {
+        let (id, stamp) = (row.id, Stamp(row.checksum));
+        let turn = if known.contains(&(id, stamp)) { None } else { row.said(db, session).ok() };
+        UntakenTurn { id, stamp, turn }
+    });
+    Ok(untaken.collect())
 }
 
 fn last_ids(db: &Connection, topic: i64) -> Result<Vec<TurnId>, StoreError> {
