@@ -112,6 +112,14 @@ impl Sketch {
         self.add_meaning(remark.meaning.as_ref(), speaker);
     }
 
+    /// Lets it share the name of an embedder if that is the one it has: hundreds are compared by it with each question, and a name
+    /// of its own lies somewhere else for each.
+    pub fn share_name(&mut self, embedder: &EmbedderId) {
+        if let Some(sums) = self.meaning.as_mut().filter(|sums| sums.by == *embedder) {
+            sums.by = embedder.clone();
+        }
+    }
+
     /// What two topics are together. What `later` said last was said last.
     pub fn merge(earlier: &Sketch, later: &Sketch) -> Sketch {
         let mut merged = earlier.clone();

@@ -1,6 +1,5 @@
 //! The signals of one question, column by column.
 
-use std::collections::HashMap;
 use std::rc::Rc;
 
 use super::asked::{Asked, WordScores, highest};
@@ -51,7 +50,7 @@ pub(crate) struct Board<'a> {
     replies: Dots<'a>,
     late: Late<'a>,
     /// Columns that were worked out already: several signals are made of others.
-    columns: HashMap<KeySignal, Rc<Vec<f32>>>,
+    columns: [Option<Rc<Vec<f32>>>; KeySignal::ALL.len()],
 }
 
 impl<'a> Board<'a> {
@@ -65,7 +64,7 @@ impl<'a> Board<'a> {
             plain: Dots::new(&index.keys, asked.plain.clone()),
             replies: Dots::new(&index.replies, asked.plain.clone()),
             late: asked.late(index),
-            columns: HashMap::new(),
+            columns: [const { None }; KeySignal::ALL.len()],
         }
     }
 
@@ -89,7 +88,7 @@ impl<'a> Board<'a> {
         kept.sort_unstable();
         kept.dedup();
         let of = |values: &[f32]| Rc::new(kept.iter().map(|at| values[*at as usize]).collect::<Vec<f32>>());
-        self.columns.values_mut().for_each(|column| *column = of(column));
+        self.columns.iter_mut().flatten().for_each(|column| *column = of(column));
         self.pool.keys = kept.iter().map(|at| self.pool.keys[*at as usize]).collect();
         let answers = |no: &DocNo| self.index.answers[*no as usize];
         self.pool.replies.retain(|no| answers(no) == NONE || self.pool.keys.binary_search(&answers(no)).is_ok());
@@ -134,11 +133,11 @@ impl<'a> Board<'a> {
 
     /// A signal of every message that is scored.
     pub(crate) fn column(&mut self, signal: KeySignal) -> Rc<Vec<f32>> {
-        if let Some(column) = self.columns.get(&signal) {
+        if let Some(column) = &self.columns[signal as usize] {
             return Rc::clone(column);
         }
         let column = Rc::new(self.work_out(signal));
-        self.columns.insert(signal, Rc::clone(&column));
+        self.columns[signal as usize] = Some(Rc::clone(&column));
         column
     }
 
@@ -186,7 +185,25 @@ impl<'a> Board<'a> {
             }
             LengthList => self.only_if(kind.list, Length),
             NoveltyList => self.only_if(kind.list, Novelty),
+            signal if !self.matters(signal) => vec![0.0; self.pool.keys.len()],
             _ => self.pool.keys.iter().map(|no| self.prior(signal, *no)).collect(),
+        }
+    }
+
+    /// Whether a prior can be anything but zero for this question.
+    fn matters(&self, signal: KeySignal) -> bool {
+        use KeySignal::*;
+        let question = self.asked.question;
+        match signal {
+            Speaker => self.asked.speaker.is_some(),
+            When => question.when,
+            Number => question.many,
+            Date => question.range.is_some() || !question.months.is_empty(),
+            Place => question.place,
+            Title => question.title,
+            InstructsRequest | PrefersRequest => question.kind.req,
+            DigitsPast | CapitalsPast => !question.kind.req,
+            _ => true,
         }
     }
 
@@ -205,13 +222,13 @@ impl<'a> Board<'a> {
             When => priors::when(question, marks),
             Number => priors::number(question, marks),
             Date => priors::date(question, self.index.keys.said_at[at], &self.asked.zone),
-            Place if question.place => priors::place(question, marks, self.capitals(no)),
-            Title if question.title => priors::title(question, marks, self.capitals(no)),
+            Place => priors::place(question, marks, self.capitals(no)),
+            Title => priors::title(question, marks, self.capitals(no)),
             Instructs => flag(marks.instructs),
-            InstructsRequest => flag(marks.instructs && question.kind.req),
-            PrefersRequest => flag(marks.prefers && question.kind.req),
-            DigitsPast if !question.kind.req => f32::from(marks.digits) / 4.0,
-            CapitalsPast if !question.kind.req => self.capitals(no).min(4) as f32 / 4.0,
+            InstructsRequest => flag(marks.instructs),
+            PrefersRequest => flag(marks.prefers),
+            DigitsPast => f32::from(marks.digits) / 4.0,
+            CapitalsPast => self.capitals(no).min(4) as f32 / 4.0,
             _ => 0.0,
         }
     }

@@ -136,6 +136,7 @@ impl TopicDesk {
         for turn in untaken[taken..].iter().filter_map(|untaken| untaken.turn.as_ref()) {
             self.take_in(&mut sketch, turn);
         }
+        sketch.share_name(self.embedder.id());
         Some(HeldTopic { id, version, title, sketch, sketch_state, beyond, last })
     }
 
