@@ -13,7 +13,7 @@ const FLOORS: [&str; 7] = [
     "store",
     "takeout → clarify → knowledge → fact → live → episode → topic → session, tenant, webhook",
     "model",
-    "message, scope, job, clock, id, tokens, language, period, meter, mode, spelling, quick, seldom",
+    "message, scope, job, clock, id, tokens, language, period, meter, mode, spelling, quick, seldom, kernel, beside",
 ];
 
 /// Arrows between neighbours that the lists above cannot say, each with its reason.
