@@ -73,7 +73,7 @@ pub(super) fn within(one: &[u64], several: &[u64], most: u16) -> Vec<(u16, u32)>
 
 pub(super) fn differing(one: &[u64], several: &[u64]) -> Vec<u16> {
     // SAFETY: the caller has found AVX2 and POPCNT.
-    unsafe { counted(one, several, u16::MAX) }.into_iter().map(|(signs, _)| signs).collect()
+    unsafe { all_counted(one, several) }
 }
 
 /// The plain way, compiled for a processor that counts bits by itself. Loops instead of iterators: what an iterator calls is
@@ -85,14 +85,32 @@ unsafe fn counted(one: &[u64], several: &[u64], most: u16) -> Vec<(u16, u32)> {
     let (several, _) = several.as_chunks::<4>();
     let mut found = Vec::new();
     for (other, at) in several.iter().zip(0..) {
-        let (first, second) = ((one[0] ^ other[0]).count_ones(), (one[1] ^ other[1]).count_ones());
-        let (third, fourth) = ((one[2] ^ other[2]).count_ones(), (one[3] ^ other[3]).count_ones());
-        let signs = (first + second + third + fourth) as u16;
+        let signs = count(one, other);
         if signs <= most {
             found.push((signs, at));
         }
     }
     found
+}
+
+/// The same of all of them.
+#[target_feature(enable = "avx2,popcnt")]
+unsafe fn all_counted(one: &[u64], several: &[u64]) -> Vec<u16> {
+    let Ok(one) = <&[u64; 4]>::try_from(one) else { return super::plain_differing(one, several) };
+    let (several, _) = several.as_chunks::<4>();
+    let mut counts = Vec::with_capacity(several.len());
+    for other in several {
+        counts.push(count(one, other));
+    }
+    counts
+}
+
+#[inline]
+#[target_feature(enable = "popcnt")]
+fn count(one: &[u64; 4], other: &[u64; 4]) -> u16 {
+    let (first, second) = ((one[0] ^ other[0]).count_ones(), (one[1] ^ other[1]).count_ones());
+    let (third, fourth) = ((one[2] ^ other[2]).count_ones(), (one[3] ^ other[3]).count_ones());
+    (first + second + third + fourth) as u16
 }
 
 /// `maddubs` wants one side without signs: |a| · (b with the sign of a) is the same product, and two such

@@ -8,6 +8,7 @@ use crate::language::Tongue;
 use crate::recall::index::ScopeIndex;
 use crate::recall::index::docs::{DocNo, Docs};
 use crate::recall::index::vocabulary::{TermNo, WordNo, WordVector};
+use crate::recall::signals::spare::Spare;
 
 /// A word of the question.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -19,6 +20,8 @@ pub(crate) struct AskedWord {
     pub(crate) idf: f32,
 }
 
+/// Words that are met in a search of a large scope, about.
+const MET: usize = 768;
 /// Words that are fetched at a time: what the first cache holds beside the question.
 const FETCHED: usize = 64;
 
@@ -31,7 +34,9 @@ pub(crate) struct Late<'a> {
     products: Vec<i32>,
     idf_total: f32,
     /// Where a word's similarities begin, plus one; zero while they are not computed.
-    places: Vec<u32>,
+    places: Spare<u32>,
+    /// The words that have a place.
+    met: Vec<WordNo>,
     similarities: Vec<f32>,
     best: Vec<f32>,
 }
@@ -40,9 +45,18 @@ impl<'a> Late<'a> {
     pub(crate) fn new(index: &'a ScopeIndex, words: Vec<AskedWord>, vectors: Vec<i8>) -> Self {
         let idf_total = words.iter().map(|word| word.idf).sum();
         let best = vec![0.0; words.len()];
-        let places = vec![0; index.vocabulary.len()];
         let products = vec![0; words.len()];
-        Self { index, words, vectors, products, idf_total, places, similarities: Vec::new(), best }
+        Self {
+            index,
+            vectors,
+            products,
+            idf_total,
+            places: Spare::take(index.vocabulary.len()),
+            met: Vec::with_capacity(MET),
+            similarities: Vec::with_capacity(MET * words.len()),
+            best,
+            words,
+        }
     }
 
     /// Compares the words of some messages beforehand. Their vectors lie anywhere in memory: fetched some at a time they are
@@ -50,9 +64,8 @@ impl<'a> Late<'a> {
     pub(crate) fn meet(&mut self, docs: &Docs, messages: &[DocNo]) {
         let mut fetched = Vec::with_capacity(FETCHED);
         for word in messages.iter().flat_map(|no| docs.words(*no)).map(|word| word.word()) {
-            if self.places[word as usize] == 0 {
-                let first = self.similarities.len() + fetched.len() * self.words.len();
-                self.places[word as usize] = first as u32 + 1;
+            if self.places.zeros[word as usize] == 0 {
+                self.place(word, self.similarities.len() + fetched.len() * self.words.len());
                 self.index.vocabulary.fetch(word);
                 fetched.push(word);
             }
@@ -109,11 +122,16 @@ impl<'a> Late<'a> {
     }
 
     fn similar(&mut self, word: WordNo) -> usize {
-        if self.places[word as usize] == 0 {
-            self.places[word as usize] = self.similarities.len() as u32 + 1;
+        if self.places.zeros[word as usize] == 0 {
+            self.place(word, self.similarities.len());
             self.compare(word);
         }
-        self.places[word as usize] as usize - 1
+        self.places.zeros[word as usize] as usize - 1
+    }
+
+    fn place(&mut self, word: WordNo, first: usize) {
+        self.places.zeros[word as usize] = first as u32 + 1;
+        self.met.push(word);
     }
 
     /// The similarities of all words of the question to one of the scope.
@@ -124,5 +142,11 @@ impl<'a> Late<'a> {
             let similarity = (*product as f32 * scale * asked.scale).max(0.0);
             self.similarities.push(if asked.term == Some(*term) { 1.0 } else { similarity });
         }
+    }
+}
+
+impl Drop for Late<'_> {
+    fn drop(&mut self) {
+        self.met.iter().for_each(|word| self.places.zeros[*word as usize] = 0);
     }
 }

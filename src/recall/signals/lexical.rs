@@ -69,8 +69,10 @@ pub(crate) struct Scores {
 }
 
 impl Scores {
-    fn new(docs: usize) -> Self {
-        Self { docs, values: Spare::take(docs), found: Vec::new(), sum: 0.0, squares: 0.0 }
+    /// For so many in all, of which about so many will have one.
+    fn new(docs: usize, about: usize) -> Self {
+        let found = Vec::with_capacity(about.min(docs));
+        Self { docs, values: Spare::take(docs), found, sum: 0.0, squares: 0.0 }
     }
 
     /// Adds to a message's score; what is added is above zero.
@@ -115,9 +117,14 @@ impl Drop for Scores {
     }
 }
 
+/// In how many messages terms are used, each counted for itself.
+fn uses(docs: &Docs, terms: &[Wanted]) -> usize {
+    terms.iter().map(|(term, _)| docs.postings(*term).len()).sum()
+}
+
 /// BM25 of every message of a table for the given terms.
 pub(crate) fn own(docs: &Docs, terms: &[Wanted]) -> Scores {
-    let mut scores = Scores::new(docs.len());
+    let mut scores = Scores::new(docs.len(), uses(docs, terms));
     let mean = docs.length_mean();
     for (term, share) in terms {
         let postings = docs.postings(*term);
@@ -159,7 +166,7 @@ fn each_among(postings: &[Posting], of: &[DocNo], mut call: impl FnMut(usize)) {
 pub(crate) fn with_names(index: &ScopeIndex, terms: &[(Wanted, Vec<u16>)]) -> Scores {
     let docs = &index.keys;
     let mean = if docs.len() == 0 { 0.0 } else { (docs.length_total + index.named()) as f64 / docs.len() as f64 };
-    let mut scores = Scores::new(docs.len());
+    let mut scores = Scores::new(docs.len(), 0);
     let mut counts = Counts::new(docs.len());
     for ((term, share), speakers) in terms {
         let mut uses: Vec<(DocNo, u32)> = Vec::new();
@@ -199,8 +206,9 @@ pub(crate) fn around(index: &ScopeIndex, terms: &[Wanted], around: Around) -> Sc
         Around::Both => index.key.length_with_both,
     };
     let mean = if docs.len() == 0 { 0.0 } else { total as f64 / docs.len() as f64 };
-    let mut scores = Scores::new(docs.len());
-    let mut uses = Uses { counts: Spare::take(docs.len()), touched: Vec::new() };
+    let about = 2 * uses(docs, terms);
+    let mut scores = Scores::new(docs.len(), about);
+    let mut uses = Uses { counts: Spare::take(docs.len()), touched: Vec::with_capacity(about.min(docs.len())) };
     for (term, share) in terms {
         docs.postings(*term).iter().for_each(|posting| uses.note(index, *posting, around));
         let bm25 = Bm25::new(share * idf(docs.len(), uses.touched.len()), mean);
@@ -258,7 +266,7 @@ impl Uses {
 /// BM25 of every session as one document, by the session's number.
 pub(crate) fn sessions(index: &ScopeIndex, terms: &[Wanted]) -> Scores {
     let mean = if index.spoken_in == 0 { 0.0 } else { index.keys.length_total as f64 / index.spoken_in as f64 };
-    let mut scores = Scores::new(index.sessions.len());
+    let mut scores = Scores::new(index.sessions.len(), uses(&index.keys, terms));
     let mut times = vec![0_u32; index.sessions.len()];
     for (term, share) in terms {
         let mut touched = Vec::new();

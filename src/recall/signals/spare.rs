@@ -1,6 +1,6 @@
-//! Room for a number of each message of a scope, kept from one question to the next.
+//! Room for a number of each message or word of a scope, kept from one question to the next.
 //!
-//! Few messages get a number; making and clearing room for all of them grew with the scope and was a twentieth of a search.
+//! Few of them get a number; making and clearing room for all grew with the scope and was a twentieth of a search.
 
 use std::cell::RefCell;
 
@@ -10,6 +10,7 @@ const LIST_MAX: usize = 1 << 17;
 
 thread_local! {
     static SCORES: RefCell<Vec<Vec<f32>>> = const { RefCell::new(Vec::new()) };
+    static PLACES: RefCell<Vec<Vec<u32>>> = const { RefCell::new(Vec::new()) };
     static COUNTS: RefCell<Vec<Vec<u16>>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -22,6 +23,12 @@ pub(super) trait Number: Copy + Default + PartialEq + 'static {
 impl Number for f32 {
     fn kept<T>(use_it: impl FnOnce(&mut Vec<Vec<Self>>) -> T) -> T {
         SCORES.with_borrow_mut(use_it)
+    }
+}
+
+impl Number for u32 {
+    fn kept<T>(use_it: impl FnOnce(&mut Vec<Vec<Self>>) -> T) -> T {
+        PLACES.with_borrow_mut(use_it)
     }
 }
 
