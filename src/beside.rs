@@ -34,13 +34,23 @@ impl Beside {
 
 /// As many threads as there are processors. Whoever holds them ends them.
 pub fn threads() -> io::Result<Runtime> {
-    Builder::new_multi_thread().enable_all().thread_name("recalld-beside").on_thread_start(step_back).build()
+    Builder::new_multi_thread().enable_all().thread_name("recalld-beside").on_thread_start(stepping_back()).build()
 }
 
 /// Lets all other threads go first. Where that is not possible work is done all the same.
-fn step_back() {
-    #[cfg(target_os = "linux")]
-    let _ = rustix::process::nice(NICE);
+#[cfg(target_os = "linux")]
+fn stepping_back() -> impl Fn() + Send + Sync + 'static {
+    use rustix::process::{getpriority_process, setpriority_process};
+    // One that is started by another of these has stepped back already: it must not step back from there.
+    let ours = getpriority_process(None);
+    move || {
+        let _ = ours.and_then(|ours| setpriority_process(None, ours + NICE));
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn stepping_back() -> impl Fn() + Send + Sync + 'static {
+    || ()
 }
 
 #[cfg(test)]
@@ -63,10 +73,8 @@ mod tests {
         let nice = || rustix::process::getpriority_process(None).expect("a number");
         let before = nice();
         let threads = threads().expect("threads start");
-        let (inside, blocking) = threads.block_on(async {
-            let inside = threads.spawn(async move { nice() }).await.expect("it ends");
-            (inside, threads.spawn_blocking(nice).await.expect("it ends"))
-        });
+        let within = threads.spawn(async move { (nice(), tokio::task::spawn_blocking(nice).await.expect("it ends")) });
+        let (inside, blocking) = threads.block_on(within).expect("it ends");
         assert_eq!((nice(), inside, blocking), (before, before + NICE, before + NICE));
     }
 }
