@@ -27,7 +27,7 @@ pub struct Sketch {
 }
 
 /// A bit for each word, which it may share with others. Hundreds of topics are asked for a word that few of them have: here it
-/// takes one look, into the same line of memory for all words.
+/// takes one look, and all words are looked for in the same 128 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 struct Filter([u64; 16]);
 

@@ -4,13 +4,13 @@
 //! further back (an edit, a removal, a turn that closed late) takes the tail away, and puts what is left of it
 //! back: the index is then equal to one that was built anew.
 //!
-//! Reading order: `docs` (messages in columns), `beside` (what a message is beside others), `vocabulary`, `nearest`, `cache` (which scopes are in memory).
+//! Reading order: `docs` (messages in columns), `keys` (what a message of a person is beside others), `vocabulary`, `nearest`, `cache` (which scopes are in memory).
 //!
 //! **Invariant:** the same turns give the same index, whatever happened on the way.
 
-mod beside;
 pub(crate) mod cache;
 pub(crate) mod docs;
+mod keys;
 pub(crate) mod nearest;
 pub(crate) mod vocabulary;
 
@@ -18,8 +18,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::kernel::{Bytes, dot};
-use beside::{KeyColumns, Lengths, NewKey};
 use docs::{DOCS_MAX, Doc, DocNo, Docs, NONE, PackedWord};
+use keys::{KeyColumns, Lengths, NewKey};
 use vocabulary::{Vocabulary, WordNo};
 
 use super::row::{ReadRow, ReadRows, ReadWord, Voice};
