@@ -339,7 +339,7 @@ impl From<Considered> for AsideView {
             source: None,
             document_title: None,
             similarity: None,
-            text: aside.text,
+            text: aside.text.to_string(),
             score: thousandths(aside.score.into()),
             fate: fate.as_str(),
             signals: aside.signals.iter().map(|(name, part)| part_of(name, *part)).collect(),

@@ -66,51 +66,60 @@ pub(super) fn signs(part: &[i8; 64]) -> u64 {
     sixteen(0) | sixteen(1) | sixteen(2) | sixteen(3)
 }
 
-pub(super) fn within(one: &[u64], several: &[u64], most: u16) -> Vec<(u16, u32)> {
-    // SAFETY: the caller has found AVX2 and POPCNT.
-    unsafe { counted(one, several, most) }
+pub(super) fn heads_differing(one: u64, several: &[u64]) -> Vec<u8> {
+    // SAFETY: the caller has found POPCNT.
+    unsafe { heads_counted(one, several) }
 }
 
-pub(super) fn differing(one: &[u64], several: &[u64]) -> Vec<u16> {
-    // SAFETY: the caller has found AVX2 and POPCNT.
-    unsafe { all_counted(one, several) }
+pub(super) fn heads_within(one: u64, several: &[u64], most: u32) -> Vec<u32> {
+    // SAFETY: the caller has found POPCNT.
+    unsafe { near_heads(one, several, most) }
+}
+
+pub(super) fn differing(one: &[u64], several: &[u64], those: &[u32]) -> Vec<(u16, u32)> {
+    // SAFETY: the caller has found POPCNT.
+    unsafe { counted(one, several, those) }
 }
 
 /// The plain way, compiled for a processor that counts bits by itself. Loops instead of iterators: what an iterator calls is
 /// compiled without these instructions and cannot be put in its place.
-#[target_feature(enable = "avx2,popcnt")]
-unsafe fn counted(one: &[u64], several: &[u64], most: u16) -> Vec<(u16, u32)> {
-    let Ok(one) = <&[u64; 4]>::try_from(one) else { return super::plain_within(one, several, most) };
-    // The built-in embedder's.
-    let (several, _) = several.as_chunks::<4>();
-    let mut found = Vec::new();
-    for (other, at) in several.iter().zip(0..) {
-        let signs = count(one, other);
-        if signs <= most {
-            found.push((signs, at));
-        }
-    }
-    found
-}
-
-/// The same of all of them.
-#[target_feature(enable = "avx2,popcnt")]
-unsafe fn all_counted(one: &[u64], several: &[u64]) -> Vec<u16> {
-    let Ok(one) = <&[u64; 4]>::try_from(one) else { return super::plain_differing(one, several) };
-    let (several, _) = several.as_chunks::<4>();
+#[target_feature(enable = "popcnt")]
+fn heads_counted(one: u64, several: &[u64]) -> Vec<u8> {
     let mut counts = Vec::with_capacity(several.len());
     for other in several {
-        counts.push(count(one, other));
+        counts.push((one ^ other).count_ones() as u8);
     }
     counts
 }
 
-#[inline]
+/// Numbers are written down at once and counted only where they are near: which are cannot be foreseen.
 #[target_feature(enable = "popcnt")]
-fn count(one: &[u64; 4], other: &[u64; 4]) -> u16 {
-    let (first, second) = ((one[0] ^ other[0]).count_ones(), (one[1] ^ other[1]).count_ones());
-    let (third, fourth) = ((one[2] ^ other[2]).count_ones(), (one[3] ^ other[3]).count_ones());
-    (first + second + third + fourth) as u16
+fn near_heads(one: u64, several: &[u64], most: u32) -> Vec<u32> {
+    let (mut found, mut count) = (vec![0; several.len()], 0);
+    for (other, no) in several.iter().zip(0..) {
+        found[count] = no;
+        count += usize::from((one ^ other).count_ones() <= most);
+    }
+    found.truncate(count);
+    found
+}
+
+#[target_feature(enable = "popcnt")]
+fn counted(one: &[u64], several: &[u64], those: &[u32]) -> Vec<(u16, u32)> {
+    // The built-in embedder's.
+    let Ok(one) = <&[u64; 4]>::try_from(one) else { return super::plain_differing(one, several, those) };
+    let (several, _) = several.as_chunks::<4>();
+    let mut counts = Vec::with_capacity(those.len());
+    for (at, no) in those.iter().enumerate() {
+        if let Some(ahead) = those.get(at + super::AHEAD) {
+            super::fetch(&several[*ahead as usize]);
+        }
+        let other = &several[*no as usize];
+        let (first, second) = ((one[0] ^ other[0]).count_ones(), (one[1] ^ other[1]).count_ones());
+        let (third, fourth) = ((one[2] ^ other[2]).count_ones(), (one[3] ^ other[3]).count_ones());
+        counts.push(((first + second + third + fourth) as u16, *no));
+    }
+    counts
 }
 
 /// `maddubs` wants one side without signs: |a| · (b with the sign of a) is the same product, and two such

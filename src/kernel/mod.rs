@@ -107,37 +107,62 @@ fn plain_signs(part: &[i8]) -> u64 {
     part.iter().enumerate().fold(0, |bits, (at, value)| bits | u64::from(*value > 0) << at)
 }
 
-/// In how many signs each of several vectors, which lie one behind the other, differs from one.
-pub(crate) fn differing(one: &[u64], several: &[u64]) -> Vec<u16> {
+/// In how many of the first 64 signs each of several vectors differs from one.
+pub(crate) fn heads_differing(one: u64, several: &[u64]) -> Vec<u8> {
     #[cfg(target_arch = "x86_64")]
-    if std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("popcnt") {
-        return avx2::differing(one, several);
+    if std::arch::is_x86_feature_detected!("popcnt") {
+        return avx2::heads_differing(one, several);
     }
-    plain_differing(one, several)
-}
-
-fn plain_differing(one: &[u64], several: &[u64]) -> Vec<u16> {
-    plain_within(one, several, u16::MAX).into_iter().map(|(signs, _)| signs).collect()
-}
-
-/// The same with the number of each, for those that differ in no more than `most`.
-pub(crate) fn within(one: &[u64], several: &[u64], most: u16) -> Vec<(u16, u32)> {
-    #[cfg(target_arch = "x86_64")]
-    if vnni::is_there() {
-        return vnni::within(one, several, most);
-    }
-    #[cfg(target_arch = "x86_64")]
-    if std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("popcnt") {
-        return avx2::within(one, several, most);
-    }
-    plain_within(one, several, most)
+    plain_heads_differing(one, several)
 }
 
 #[inline(always)]
-fn plain_within(one: &[u64], several: &[u64], most: u16) -> Vec<(u16, u32)> {
-    let differing = |other: &[u64]| one.iter().zip(other).map(|(a, b)| (a ^ b).count_ones() as u16).sum::<u16>();
-    let all = several.chunks_exact(one.len().max(1)).zip(0..);
-    all.map(|(other, no)| (differing(other), no)).filter(|(signs, _)| *signs <= most).collect()
+fn plain_heads_differing(one: u64, several: &[u64]) -> Vec<u8> {
+    several.iter().map(|other| (one ^ other).count_ones() as u8).collect()
+}
+
+/// The numbers of those that differ in no more than `most` of them.
+pub(crate) fn heads_within(one: u64, several: &[u64], most: u32) -> Vec<u32> {
+    #[cfg(target_arch = "x86_64")]
+    if vnni::is_there() {
+        return vnni::heads_within(one, several, most);
+    }
+    #[cfg(target_arch = "x86_64")]
+    if std::arch::is_x86_feature_detected!("popcnt") {
+        return avx2::heads_within(one, several, most);
+    }
+    plain_heads_within(one, several, most)
+}
+
+#[inline(always)]
+fn plain_heads_within(one: u64, several: &[u64], most: u32) -> Vec<u32> {
+    let near = |(other, _): &(&u64, u32)| (one ^ *other).count_ones() <= most;
+    several.iter().zip(0..).filter(near).map(|(_, no)| no).collect()
+}
+
+/// In how many signs some of several vectors, which lie one behind the other, differ from one; with their numbers.
+pub(crate) fn differing(one: &[u64], several: &[u64], those: &[u32]) -> Vec<(u16, u32)> {
+    #[cfg(target_arch = "x86_64")]
+    if std::arch::is_x86_feature_detected!("popcnt") {
+        return avx2::differing(one, several, those);
+    }
+    plain_differing(one, several, those)
+}
+
+/// Vectors that are fetched before they are compared.
+const AHEAD: usize = 16;
+
+#[inline(always)]
+fn plain_differing(one: &[u64], several: &[u64], those: &[u32]) -> Vec<(u16, u32)> {
+    let of = |no: u32| &several[no as usize * one.len()..][..one.len()];
+    let differing = |(at, no): (usize, &u32)| {
+        if let Some(ahead) = those.get(at + AHEAD) {
+            fetch(of(*ahead));
+        }
+        let signs = one.iter().zip(of(*no)).map(|(a, b)| (a ^ b).count_ones() as u16).sum::<u16>();
+        (signs, *no)
+    };
+    those.iter().enumerate().map(differing).collect()
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -208,23 +233,33 @@ mod tests {
         #[test]
         fn signs_differ_where_they_do(
             one in prop_oneof![vector(), proptest::collection::vec(-127_i8..=127, 256)], count in 0_usize..9,
-            most in 0_u16..300,
+            every in 1_usize..3,
         ) {
             let several: Vec<Vec<i8>> = (0..count).map(|n| one.iter().map(|value| value.wrapping_mul(n as i8)).collect()).collect();
-            let differing = |other: &Vec<i8>| one.iter().zip(other).filter(|(a, b)| (**a > 0) != (**b > 0)).count() as u16;
-            let expected: Vec<(u16, u32)> = several.iter().map(differing).zip(0..)
-                .filter(|(signs, _)| *signs <= most).collect();
+            let counted = |other: &Vec<i8>| one.iter().zip(other).filter(|(a, b)| (**a > 0) != (**b > 0)).count() as u16;
+            let expected: Vec<(u16, u32)> = several.iter().map(counted).zip(0..).step_by(every).collect();
+            let those: Vec<u32> = expected.iter().map(|(_, no)| *no).collect();
             let several: Vec<u64> = several.iter().flat_map(|other| signs(other)).collect();
             let one: Vec<u64> = signs(&one).collect();
-            if !one.is_empty() {
-                prop_assert_eq!(&within(&one, &several, most), &expected);
-                #[cfg(target_arch = "x86_64")]
-                if std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("popcnt") {
-                    prop_assert_eq!(&avx2::within(&one, &several, most), &expected);
-                }
-                prop_assert_eq!(plain_within(&one, &several, most), expected);
-                prop_assert_eq!(super::differing(&one, &several), plain_differing(&one, &several));
+            prop_assert_eq!(&differing(&one, &several, &those), &expected);
+            prop_assert_eq!(plain_differing(&one, &several, &those), expected);
+        }
+
+        #[test]
+        fn heads_differ_where_they_do(
+            one in any::<u64>(), several in proptest::collection::vec(any::<u64>(), 0..70), most in 20_u32..44,
+        ) {
+            let all = plain_heads_differing(one, &several);
+            prop_assert_eq!(&heads_differing(one, &several), &all);
+            let expected: Vec<u32> =
+                all.into_iter().zip(0..).filter(|(signs, _)| u32::from(*signs) <= most).map(|(_, no)| no).collect();
+            prop_assert_eq!(&heads_within(one, &several, most), &expected);
+            // What this machine would not choose, as long as it can.
+            #[cfg(target_arch = "x86_64")]
+            if std::arch::is_x86_feature_detected!("popcnt") {
+                prop_assert_eq!(&avx2::heads_within(one, &several, most), &expected);
             }
+            prop_assert_eq!(plain_heads_within(one, &several, most), expected);
         }
     }
 

@@ -8,12 +8,13 @@ const BLOCK: usize = 32;
 const WORD: usize = 4 * BLOCK;
 /// Vectors that are worked on side by side.
 const BESIDE: usize = 4;
-/// Words of the signs of the built-in embedder's vectors.
-const SIGNS: usize = 4;
+/// Heads that are compared side by side.
+const HEADS: usize = 8;
 
 /// Whether this machine has all that is used here.
 pub(super) fn is_there() -> bool {
     std::arch::is_x86_feature_detected!("avx512vnni")
+        && std::arch::is_x86_feature_detected!("avx512f")
         && std::arch::is_x86_feature_detected!("avx512vl")
         && std::arch::is_x86_feature_detected!("avx512vpopcntdq")
 }
@@ -34,12 +35,9 @@ pub(super) fn dots(one: &[i8], several: &[i8], sums: &mut [i32]) {
     }
 }
 
-pub(super) fn within(one: &[u64], several: &[u64], most: u16) -> Vec<(u16, u32)> {
-    match <&[u64; SIGNS]>::try_from(one) {
-        // SAFETY: the caller has asked `is_there`.
-        Ok(one) => unsafe { signs_within(one, several.as_chunks().0, most) },
-        Err(_) => super::plain_within(one, several, most),
-    }
+pub(super) fn heads_within(one: u64, several: &[u64], most: u32) -> Vec<u32> {
+    // SAFETY: the caller has asked `is_there`.
+    unsafe { near_heads(one, several, most) }
 }
 
 /// One side of the products must be without signs: |a| · (b with the sign of a) is the same.
@@ -95,31 +93,23 @@ fn added_up(a: __m256i, b: __m256i, c: __m256i, d: __m256i) -> __m128i {
     _mm_add_epi32(_mm256_castsi256_si128(halves), _mm256_extracti128_si256::<1>(halves))
 }
 
-/// Goes through four vectors at a time; where none of them is near, nothing else is done about them.
-#[target_feature(enable = "avx2,avx512vl,avx512vpopcntdq")]
-unsafe fn signs_within(one: &[u64; SIGNS], several: &[[u64; SIGNS]], most: u16) -> Vec<(u16, u32)> {
-    // SAFETY: both have four words; loads may be unaligned.
-    let load = |of: &[u64; SIGNS]| unsafe { _mm256_loadu_si256(of.as_ptr().cast()) };
-    let (wanted, limit) = (load(one), _mm256_set1_epi64x(i64::from(most)));
-    let count = |other: &[u64; SIGNS]| _mm256_popcnt_epi64(_mm256_xor_si256(wanted, load(other)));
-    let pairs = |a: __m256i, b: __m256i| _mm256_add_epi64(_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b));
+/// Goes through eight at a time; where none of them is near, nothing else is done about them.
+#[target_feature(enable = "avx512f,avx512vpopcntdq")]
+fn near_heads(one: u64, several: &[u64], most: u32) -> Vec<u32> {
+    let (wanted, limit) = (_mm512_set1_epi64(one as i64), _mm512_set1_epi64(i64::from(most)));
     let mut found = Vec::new();
-    let (fours, rest) = several.as_chunks::<BESIDE>();
-    for (at, [a, b, c, d]) in fours.iter().enumerate() {
-        let (ab, cd) = (pairs(count(a), count(b)), pairs(count(c), count(d)));
-        let sums =
-            _mm256_add_epi64(_mm256_permute2x128_si256::<0x20>(ab, cd), _mm256_permute2x128_si256::<0x31>(ab, cd));
-        let near = _mm256_cmple_epu64_mask(sums, limit);
-        if near != 0 {
-            let mut differing = [0_u64; BESIDE];
-            // SAFETY: there is room for four numbers.
-            unsafe { _mm256_storeu_si256(differing.as_mut_ptr().cast(), sums) };
-            let those = (0..BESIDE).filter(|nth| near >> nth & 1 == 1);
-            found.extend(those.map(|nth| (differing[nth] as u16, (at * BESIDE + nth) as u32)));
+    let (eights, rest) = several.as_chunks::<HEADS>();
+    for (at, heads) in eights.iter().enumerate() {
+        // SAFETY: there are eight; loads may be unaligned.
+        let heads = unsafe { _mm512_loadu_si512(heads.as_ptr().cast()) };
+        let differing = _mm512_popcnt_epi64(_mm512_xor_si512(wanted, heads));
+        let mut near = _mm512_cmple_epu64_mask(differing, limit);
+        while near != 0 {
+            found.push((at * HEADS) as u32 + near.trailing_zeros());
+            near &= near - 1;
         }
     }
     let before = (several.len() - rest.len()) as u32;
-    let rest = super::plain_within(one, rest.as_flattened(), most);
-    found.extend(rest.into_iter().map(|(differing, nth)| (differing, before + nth)));
+    found.extend(super::plain_heads_within(one, rest, most).into_iter().map(|nth| before + nth));
     found
 }

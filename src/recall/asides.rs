@@ -64,7 +64,7 @@ impl Summaries {
     /// All of them as asides, by what they are worth.
     pub(crate) fn into_asides(self, shrunk: &Shrunk) -> Vec<Decided> {
         let part = |(at, (held, tokens_max)): (usize, (Arc<HeldEpisode>, usize))| {
-            let text = shrunk.text(&held, tokens_max).to_string();
+            let text = shrunk.text(&held, tokens_max);
             let worth = Layer::Summary.worth() * NEXT_PART.powi(at as i32);
             (aside(&held, Layer::Summary, text, worth), None)
         };
@@ -77,7 +77,7 @@ fn is_out(held: &HeldEpisode, ask: &Ask) -> bool {
     held.is_shown(&ask.shown_ranges) || held.tells_of(&ask.taken_back)
 }
 
-fn aside(held: &HeldEpisode, layer: Layer, text: String, worth: f32) -> Aside {
+fn aside(held: &HeldEpisode, layer: Layer, text: Arc<str>, worth: f32) -> Aside {
     Aside { layer, source: held.source(), text, worth, score: 0.0, signals: Vec::new() }
 }
 
@@ -107,7 +107,7 @@ fn about(shelf: &EpisodeShelf, looking: &Looking<'_>, told: &[(Arc<HeldEpisode>,
             () => None,
         };
         let worth = best / (1 + taken.len()) as f32;
-        let aside = aside(held, Layer::Episodes, held.summary.clone(), worth);
+        let aside = aside(held, Layer::Episodes, Arc::clone(&held.summary), worth);
         decided.push((Aside { score: found.score, signals: found.signals, ..aside }, fate));
         if fate.is_none() {
             taken.push(Arc::clone(&found.episode));

@@ -8,17 +8,17 @@ use super::asides::Decided;
 use super::counted::Counted;
 use super::excerpt::excerpt;
 use super::index::ScopeIndex;
-use super::index::docs::{DocNo, Docs, NONE};
+use super::index::docs::{DocNo, Docs};
 use super::known;
-use super::layer::{Aside, Considered, Layer, LayerBounds, Section};
+use super::layer::{Considered, Layer, LayerBounds, Section};
 use super::pack::{Draft, Stack, pack};
 use super::plan::Plan;
-use super::render::{HEADING_TOKENS_MAX, Page, aside_line, line, one_line, reference};
+use super::render::{HEADING_TOKENS_MAX, Page, aside_head, line, one_line, reference};
 use super::search::Found;
 use super::signals::Asked;
 use super::signals::late::Late;
 use super::texts::{SaidMessage, SaidTurn};
-use super::told::{Cuts, Told};
+use super::told::{Cuts, News, Told};
 use super::{Ask, Fate, Ranked, Reason, Recalled, Reminder};
 use crate::id::{MessageId, TurnId};
 use crate::store::Outdated;
@@ -78,22 +78,20 @@ pub(crate) fn all_in_place(index: &ScopeIndex, found: &[Found]) -> bool {
 
 /// About how many tokens a message's line has: its date and speaker, and some for each word that tells something.
 fn tokens_about(docs: &Docs, no: Option<DocNo>) -> usize {
-    let length = no.and_then(|no| docs.lengths.get(no as usize));
-    length.map_or(0, |length| LINE_TOKENS + (WORD_TOKENS * *length as usize).min(TEXT_TOKENS_MAX))
+    let card = no.and_then(|no| docs.cards().get(no as usize));
+    card.map_or(0, |card| LINE_TOKENS + (WORD_TOKENS * card.length as usize).min(TEXT_TOKENS_MAX))
 }
 
 /// The reply to a found message, if it has one.
 fn reply(index: &ScopeIndex, found: &Found) -> Option<DocNo> {
     let place = Place::of(index, found)?;
-    let reply = if place.is_key { index.key.reply[place.no as usize] } else { NONE };
-    (reply != NONE).then_some(reply)
+    if place.is_key { index.keys.card(place.no).partner() } else { None }
 }
 
 /// The message before a found one, in its session.
 fn before(index: &ScopeIndex, found: &Found) -> Option<DocNo> {
     let place = Place::of(index, found)?;
-    let before = if place.is_key { index.key.before(place.no) } else { NONE };
-    (before != NONE).then_some(before)
+    if place.is_key { index.keys.card(place.no).before() } else { None }
 }
 
 /// The turns whose texts were needed, and those of them that could be read.
@@ -306,20 +304,27 @@ impl Assembling<'_> {
     /// The tokens of an aside, without what was told before; `None` if nothing is left or there is no room for it.
     fn weigh_aside(&mut self, at: usize, room: usize) -> Option<usize> {
         let Considered { aside, .. } = &self.asides[at];
-        let text = match aside.layer {
-            Layer::Summary | Layer::Episodes => self.told.news(&aside.text, self.cuts),
-            _ => one_line(&aside.text).into_owned(),
+        let head = aside_head(aside, &self.plan.zone, self.ask.session);
+        let (text, tokens) = match aside.layer {
+            Layer::Summary | Layer::Episodes => {
+                let News { text, tokens } = self.told.news(&aside.text, self.cuts);
+                (text, self.counted.line(&head) + tokens + 1)
+            }
+            _ => {
+                let text = one_line(&aside.text).into_owned();
+                let tokens = self.counted.line(&format!("{head} {text}")) + 1;
+                (text, tokens)
+            }
         };
         let fate = if text.is_empty() { Fate::Duplicate } else { Fate::OverBudget };
-        let aside = Aside { text, ..aside.clone() };
-        let tokens = self.counted.line(&aside_line(&aside, &self.plan.zone, self.ask.session)) + 1;
-        if fate == Fate::OverBudget && tokens <= room {
-            self.told.tell(&aside.text);
-            self.asides[at] = Considered { aside, fate, tokens };
-            return Some(tokens);
-        }
-        self.asides[at].fate = fate;
-        None
+        let considered = &mut self.asides[at];
+        considered.fate = fate;
+        (fate == Fate::OverBudget && tokens <= room).then(|| {
+            self.told.tell(&text);
+            considered.aside.text = text.into();
+            considered.tokens = tokens;
+            tokens
+        })
     }
 
     fn weigh_message(&mut self, candidate: Candidate) -> Option<(Packed, usize)> {

@@ -115,7 +115,7 @@ pub struct Recall {
     pub(super) cache: Cache,
     pub(super) passages: Arc<Passages>,
     counted: Counted,
-    cuts: Cuts,
+    pub(super) cuts: Cuts,
     shrunk: Shrunk,
     /// Held by whoever gets a scope ready that was just loaded.
     pub(super) warming: tokio::sync::Mutex<()>,
@@ -175,7 +175,7 @@ impl Recall {
             let AsideSource::Episode { session, from, to, .. } = aside.source else { continue };
             let outdated = self.parts.store.facts().outdated_between(scope, session, from, to, now).await?;
             if let Some(note) = known::note(&aside.text, outdated.iter()) {
-                aside.text = format!("{} {note}", aside.text);
+                aside.text = format!("{} {note}", aside.text).into();
             }
         }
         Ok(())

@@ -127,7 +127,7 @@ mod tests {
     fn the_profile_is_bounded_and_what_is_asked_about_comes_beside_it() {
         let many: Vec<Fact> = (0..40).map(|n| fact(&format!("pet/p{n}"), &format!("Pet{n}"), 0.6)).collect();
         let told = told(&many, "How old is Pet30?", Tongue::English, &TimeZone::UTC);
-        let facts: Vec<&str> = told[PROFILE_MAX..].iter().map(|aside| aside.text.as_str()).collect();
+        let facts: Vec<&str> = told[PROFILE_MAX..].iter().map(|aside| &*aside.text).collect();
         assert_eq!((told[PROFILE_MAX - 1].layer, facts), (Layer::Profile, vec!["pet p30: Pet30 (since 2026-05-07)"]));
     }
 

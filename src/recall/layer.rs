@@ -3,6 +3,8 @@
 //! Messages are found by recall itself, and so are summaries. Whatever else is to be laid before the model is handed in
 //! as [`Aside`]s: a line each, in a layer.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use jiff::civil::Date;
 
@@ -139,7 +141,7 @@ pub struct Aside {
     /// Where it is from.
     pub source: AsideSource,
     /// What it says.
-    pub text: String,
+    pub text: Arc<str>,
     /// What a token of it is worth; see [`Layer::worth`].
     pub worth: f32,
     /// How well it fits the question; only comparable within a layer.
@@ -176,7 +178,7 @@ pub enum AsideSource {
 
 impl Aside {
     /// A line in a layer, worth what the layer is.
-    pub fn new(layer: Layer, source: impl Into<String>, text: impl Into<String>) -> Self {
+    pub fn new(layer: Layer, source: impl Into<String>, text: impl Into<Arc<str>>) -> Self {
         Self {
             layer,
             source: AsideSource::Other(source.into()),
@@ -225,8 +227,8 @@ mod tests {
     #[test]
     fn a_fact_is_a_line_with_its_date() {
         let day = jiff::civil::date(2026, 5, 7);
-        assert_eq!(Aside::profile("f", "home city", "Porto", Some(day)).text, "home city: Porto (since 2026-05-07)");
-        assert_eq!(Aside::profile("f", "name", "Ann", None).text, "name: Ann");
+        assert_eq!(&*Aside::profile("f", "home city", "Porto", Some(day)).text, "home city: Porto (since 2026-05-07)");
+        assert_eq!(&*Aside::profile("f", "name", "Ann", None).text, "name: Ann");
     }
 
     #[test]

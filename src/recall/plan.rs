@@ -42,7 +42,7 @@ pub(crate) struct ReadQuestion {
 impl ReadQuestion {
     pub(crate) fn read(index: &ScopeIndex, ask: &Ask, now: Timestamp) -> Self {
         let zone = ask.zone.clone().unwrap_or(TimeZone::UTC);
-        let speaks = (1..index.speakers.len() as u16).filter(|at| index.spoken[*at as usize] > 0);
+        let speaks = (1..index.speakers.len() as u16).filter(|at| !index.spoken[*at as usize].is_empty());
         let names: Vec<String> = speaks.clone().map(|at| index.speakers[at as usize].clone()).collect();
         let now = ask.asked_at.unwrap_or(now);
         let reading = Reading {
@@ -110,7 +110,7 @@ fn rarity(index: &ScopeIndex, word: &str, tongue: Tongue) -> f32 {
 /// A model's replies make a chat with an assistant, names make one between people.
 fn told_by_roles(index: &ScopeIndex) -> Profile {
     let keys = index.keys.len().max(1);
-    let named = keys - (index.spoken[0] as usize).min(keys);
+    let named = keys - index.spoken[0].len().min(keys);
     let replies = index.replies.len();
     if 4 * replies >= keys && 4 * named < keys {
         Profile::Assistant

@@ -89,11 +89,15 @@ fn told_at(aside: &Aside) -> Option<(Timestamp, std::cmp::Reverse<Timestamp>, u6
     }
 }
 
-/// An aside as it is rendered: a summary with its days, conversation and turns.
+/// An aside as it is rendered.
 pub(crate) fn aside_line(aside: &Aside, zone: &TimeZone, running: Option<SessionId>) -> String {
-    let text = one_line(&aside.text);
+    format!("{} {}", aside_head(aside, zone, running), one_line(&aside.text))
+}
+
+/// What stands before its text: of a summary its days, conversation and turns.
+pub(crate) fn aside_head(aside: &Aside, zone: &TimeZone, running: Option<SessionId>) -> String {
     let AsideSource::Episode { session, first, last, from, to, .. } = &aside.source else {
-        return format!("- {text}");
+        return "-".to_owned();
     };
     let [from, to] = [from, to].map(|at| zone.to_datetime(*at).date());
     let days = if from == to { from.to_string() } else { format!("{from} to {to}") };
@@ -101,7 +105,7 @@ pub(crate) fn aside_line(aside: &Aside, zone: &TimeZone, running: Option<Session
         true => "this conversation".to_owned(),
         false => session.to_string()[..8].to_owned(),
     };
-    format!("- {days} ({place}) turns {first}-{last}: {text}")
+    format!("- {days} ({place}) turns {first}-{last}:")
 }
 
 /// An aside that is all there is, under its heading.

@@ -4,18 +4,19 @@ use super::SignalTable;
 use std::rc::Rc;
 
 use super::index::ScopeIndex;
-use super::index::docs::{DocNo, NONE};
-use super::index::nearest::nearest;
+use super::index::docs::DocNo;
 use super::signals::{Asked, Board, KeySignal, Pool, ReplySignal, WordScores};
 use super::weights::Weights;
 use crate::id::MessageId;
-use crate::kernel::signs;
 
 /// Up to this many messages of people, every signal is worked out for every message.
 pub(crate) const EXACT_MAX: usize = 1_024;
 /// Beyond, this many are taken by their words and this many by their vectors. `docs/recall.md` tells how these were chosen.
 const BY_WORDS: usize = 96;
-const BY_VECTORS: usize = 192;
+const BY_VECTORS: usize = 160;
+/// Of this many that are near by the first signs of their vectors, or of this part of a larger scope.
+const NEAR: usize = 768;
+const NEAR_PART: usize = 16;
 /// And this many replies, with what they answer.
 const REPLIES: usize = 32;
 /// Of those, this many are looked at closely.
@@ -83,9 +84,9 @@ pub(crate) fn search(index: &ScopeIndex, asked: &Asked<'_>, weights: &Weights, w
         .map(|(signal, weight)| (*signal, *weight, Rc::new(board.reply_column(*signal))))
         .collect();
     let mut scored = Vec::with_capacity(board.keys().len() + board.replies().len());
-    score(&mut scored, &keys, board.keys(), |no| within.holds(index.keys.said_at[no as usize]), true);
+    score(&mut scored, &keys, board.keys(), |no| within.holds(index.keys.card(no).said_at), true);
     if !replies.is_empty() {
-        score(&mut scored, &replies, board.replies(), |no| within.holds(index.replies.said_at[no as usize]), false);
+        score(&mut scored, &replies, board.replies(), |no| within.holds(index.replies.card(no).said_at), false);
     }
     let best = best(scored, limit);
     let mut related = |scored: &Scored| board.is_related(scored.is_key, scored.no, near);
@@ -172,15 +173,13 @@ fn choose(index: &ScopeIndex, asked: &Asked<'_>, words: &WordScores) -> Pool {
     let mut keys = words.best_keys(index, BY_WORDS);
     keys.extend(by_vectors(index, asked));
     let replies = words.best_replies(REPLIES);
-    let answered: Vec<DocNo> =
-        replies.iter().map(|reply| index.answers[*reply as usize]).filter(|key| *key != NONE).collect();
+    let answered: Vec<DocNo> = replies.iter().filter_map(|reply| index.replies.card(*reply).partner()).collect();
     keys.extend(&answered);
+    keys.iter().for_each(|key| index.keys.fetch(*key));
     keys.sort_unstable();
     keys.dedup();
-    let mut replies: Vec<DocNo> = replies
-        .into_iter()
-        .chain(keys.iter().map(|key| index.key.reply[*key as usize]).filter(|no| *no != NONE))
-        .collect();
+    let mut replies: Vec<DocNo> =
+        replies.into_iter().chain(keys.iter().filter_map(|key| index.keys.card(*key).partner())).collect();
     replies.sort_unstable();
     replies.dedup();
     Pool { keys, replies, answered, key_sample: spread(index.keys.len()), reply_sample: spread(index.replies.len()) }
@@ -194,9 +193,6 @@ fn spread(count: usize) -> Vec<DocNo> {
 
 /// The nearest by the signs of their vectors alone; the board then computes the real products.
 fn by_vectors(index: &ScopeIndex, asked: &Asked<'_>) -> Vec<DocNo> {
-    let Some(vector) = asked.plain().filter(|vector| vector.bytes.len() == index.dimensions()) else {
-        return Vec::new();
-    };
-    let wanted: Vec<u64> = signs(&vector.bytes).collect();
-    nearest(&wanted, index.keys.all_signs(), BY_VECTORS)
+    let Some(vector) = asked.plain() else { return Vec::new() };
+    index.keys.signs.nearest(&vector.bytes, NEAR.max(index.keys.len() / NEAR_PART), BY_VECTORS)
 }

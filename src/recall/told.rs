@@ -2,13 +2,14 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use memchr::memmem;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::render::one_line;
 use crate::model::builtin::summary::{Summary, sentences};
+use crate::tokens;
 
 /// The texts in a context so far. They stand below each other, so that a sentence, which is on one line, is looked for in all
 /// of them at once.
@@ -40,24 +41,26 @@ impl Told {
         self.pieces.may_have(text) && is_in(&self.summaries, text)
     }
 
-    /// What of a summary is not there yet, on one line; empty for nothing.
-    pub(crate) fn news(&self, summary: &str, cuts: &Cuts) -> String {
-        if self.said.is_empty() && self.summaries.is_empty() {
-            return one_line(summary).into_owned();
-        }
-        let lines: Vec<String> = summary.lines().filter_map(|line| self.news_of(line, cuts)).collect();
-        one_line(&lines.join(" ")).into_owned()
+    /// What of a summary is not there yet.
+    pub(crate) fn news(&self, summary: &str, cuts: &Cuts) -> News {
+        let mut news = News::default();
+        summary.lines().for_each(|line| self.add_news_of(line, cuts, &mut news));
+        news
     }
 
-    fn news_of(&self, line: &str, cuts: &Cuts) -> Option<String> {
-        let whole = Summary::speaker_and_said(line);
-        let sentences = cuts.sentences(whole.1);
-        let new: Vec<&str> =
-            sentences.iter().map(|at| &whole.1[at.clone()]).filter(|sentence| self.is_new(sentence)).collect();
-        match new.len() {
-            0 => None,
-            all if all == sentences.len() => Some(line.to_owned()),
-            _ => Some(format!("{}{}", whole.0, new.join(" … "))),
+    fn add_news_of(&self, line: &str, cuts: &Cuts, news: &mut News) {
+        let (speaker, said) = Summary::speaker_and_said(line);
+        let cut = cuts.line(line);
+        let is_new = |sentence: &&Sentence| self.is_new(&said[sentence.at.clone()]);
+        let new: Vec<&Sentence> = cut.sentences.iter().filter(is_new).collect();
+        if !new.is_empty() && new.len() == cut.sentences.len() {
+            news.add(line, cut.tokens);
+            return;
+        }
+        for (nth, sentence) in new.into_iter().enumerate() {
+            let (before, tokens) = if nth == 0 { (speaker, cut.speaker_tokens) } else { (GAP, GAP_TOKENS) };
+            news.add(before, tokens);
+            news.add(&said[sentence.at.clone()], sentence.tokens);
         }
     }
 
@@ -65,6 +68,29 @@ impl Told {
         let sentence = one_line(sentence);
         let is_there = || is_in(&self.said, &sentence) || is_in(&self.summaries, &sentence);
         sentence.len() < SENTENCE_BYTES_MIN || !self.pieces.may_have(&sentence) || !is_there()
+    }
+}
+
+/// Stands where sentences were left out.
+const GAP: &str = "…";
+const GAP_TOKENS: usize = 1;
+
+/// What of a summary is new.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct News {
+    /// On one line; empty for nothing.
+    pub(crate) text: String,
+    /// Tokens of it behind a blank.
+    pub(crate) tokens: usize,
+}
+
+impl News {
+    fn add(&mut self, text: &str, tokens: usize) {
+        let text = one_line(text);
+        if !text.is_empty() {
+            self.text.extend([if self.text.is_empty() { "" } else { " " }, &text]);
+            self.tokens += tokens;
+        }
     }
 }
 
@@ -116,34 +142,75 @@ impl Pieces {
     }
 }
 
-/// Lines of summaries that are remembered; about a megabyte. When there are more, all are forgotten.
-const CUTS_MAX: usize = 8_192;
+/// Lines of summaries that are remembered; about four megabytes. When there are more, all are forgotten.
+const CUTS_MAX: usize = 32_768;
 
-/// Where the sentences of lines are, which are asked about again and again.
+/// Where the sentences of lines are and how many tokens they have: both are asked about again and again, and finding out takes
+/// longer than finding a summary.
 #[derive(Default)]
-pub(crate) struct Cuts(Mutex<HashMap<u64, Sentences>>);
+pub(crate) struct Cuts(Mutex<HashMap<u64, Arc<CutLine>>>);
 
-type Sentences = Arc<[Range<usize>]>;
+/// A line of a summary. Whatever begins behind a blank has as many tokens there as anywhere else, so that tokens add up.
+struct CutLine {
+    bytes: usize,
+    tokens: usize,
+    speaker_tokens: usize,
+    sentences: Vec<Sentence>,
+}
+
+/// A sentence in what was said.
+struct Sentence {
+    at: Range<usize>,
+    tokens: usize,
+}
 
 impl Cuts {
-    fn sentences(&self, line: &str) -> Sentences {
-        let (hash, bytes) = (xxh3_64(line.as_bytes()), line.len());
-        let mut cuts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Cuts a summary before anybody asks about it.
+    pub(crate) fn prepare(&self, summary: &str) {
+        summary.lines().for_each(|line| drop(self.line(line)));
+    }
+
+    fn line(&self, line: &str) -> Arc<CutLine> {
+        let hash = xxh3_64(line.as_bytes());
         // Two lines of one hash are not to be expected; a cut must be one of this line all the same.
-        let fits =
-            |at: &Range<usize>| at.end <= bytes && line.is_char_boundary(at.start) && line.is_char_boundary(at.end);
-        match cuts.get(&hash) {
-            Some(known) if known.iter().all(fits) => Arc::clone(known),
-            _ => {
-                let found: Sentences = sentences(line).into_iter().map(|piece| piece.at).collect();
-                if cuts.len() >= CUTS_MAX {
-                    cuts.clear();
-                }
-                cuts.insert(hash, Arc::clone(&found));
-                found
+        let known = self.lock().get(&hash).filter(|known| known.fits(line)).cloned();
+        known.unwrap_or_else(|| {
+            let cut = Arc::new(CutLine::of(line));
+            let mut cuts = self.lock();
+            if cuts.len() >= CUTS_MAX {
+                cuts.clear();
             }
+            cuts.insert(hash, Arc::clone(&cut));
+            cut
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Arc<CutLine>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl CutLine {
+    fn of(line: &str) -> Self {
+        let (speaker, said) = Summary::speaker_and_said(line);
+        let sentence = |at: Range<usize>| Sentence { tokens: behind_a_blank(&said[at.clone()]), at };
+        Self {
+            bytes: line.len(),
+            tokens: behind_a_blank(line),
+            speaker_tokens: behind_a_blank(speaker),
+            sentences: sentences(said).into_iter().map(|piece| sentence(piece.at)).collect(),
         }
     }
+
+    fn fits(&self, line: &str) -> bool {
+        let said = Summary::speaker_and_said(line).1;
+        self.bytes == line.len() && self.sentences.iter().all(|sentence| said.get(sentence.at.clone()).is_some())
+    }
+}
+
+/// Tokens of a text that stands behind others.
+fn behind_a_blank(text: &str) -> usize {
+    tokens::count(&format!(" {}", one_line(text)))
 }
 
 #[cfg(test)]
@@ -157,6 +224,8 @@ mod tests {
         said.iter().for_each(|text| context.say(text));
         told.iter().for_each(|text| context.tell(text));
         let cuts = Cuts::default();
+        let tokens = if expected.is_empty() { 0 } else { behind_a_blank(expected) };
+        let expected = News { text: expected.to_owned(), tokens };
         assert_eq!(context.news(summary, &cuts), expected);
         assert_eq!(context.news(summary, &cuts), expected, "with its sentences known");
     }
@@ -171,6 +240,20 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn tokens_of_news_are_those_of_its_text(
+            lines in proptest::collection::vec(("(user|Ann \\(2026-05-07\\)): ", "[A-Za-z0-9 .,!?'é€-]{0,80}"), 0..4),
+            told in 0_usize..4,
+        ) {
+            let summary: String = lines.iter().map(|(speaker, said)| format!("{speaker}{said}\n")).collect();
+            let mut context = Told::default();
+            let sentence = lines.get(told).and_then(|(_, said)| said.split_inclusive('.').next());
+            context.say(sentence.unwrap_or("Something else."));
+            let news = context.news(&summary, &Cuts::default());
+            let counted = if news.text.is_empty() { 0 } else { behind_a_blank(&news.text) };
+            prop_assert_eq!(news.tokens, counted, "{:?}", news.text);
+        }
+
         #[test]
         fn whatever_was_noted_may_be_there(before in "[a-zé ]{0,40}", text in "[a-zé .]{0,60}", after in "[a-zé ]{0,40}") {
             let mut pieces = Pieces::default();

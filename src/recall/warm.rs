@@ -1,4 +1,5 @@
-//! What questions will need, worked out before they come: vectors of words, texts of turns, tokens of their lines.
+//! What questions will need, worked out before they come: vectors of words, sentences of summaries, texts of turns, tokens of
+//! all of them.
 //!
 //! Nothing here is needed for an answer to be right; whatever is not there yet, the question that wants it reads or counts
 //! itself. A scope is got ready after it was loaded, one scope at a time; what a turn has touched is read again once it is written.
@@ -19,6 +20,8 @@ use crate::tokens;
 
 /// Words whose vectors are worked out at a time, about a millisecond: who changes the index waits for that at most.
 const WORDS_AT_A_TIME: usize = 256;
+/// Summaries that are cut at a time, less than a millisecond.
+const SUMMARIES_AT_A_TIME: usize = 32;
 /// Turns that are read at a time, less than a millisecond: whoever shares the thread waits for that.
 const TURNS_AT_A_TIME: usize = 32;
 
@@ -31,6 +34,7 @@ impl Recall {
             self.parts.beside.spawn(async move {
                 let shelf = desk.caught_up(&scope).await?;
                 prepare_some(&shelf);
+                desk.cut_some(&shelf);
                 let touched = shelf.with_texts(|texts| texts.newly_touched());
                 desk.read_ahead(&scope, &shelf, &touched).await
             });
@@ -60,6 +64,9 @@ impl Recall {
         let words = Weak::clone(shelf);
         let prepare = move || while words.upgrade().is_some_and(|shelf| prepare_some(&shelf)) {};
         tokio::task::spawn_blocking(prepare).await.map_err(|_| RecallError::Interrupted)?;
+        while shelf.upgrade().is_some_and(|shelf| self.cut_some(&shelf)) {
+            tokio::task::yield_now().await;
+        }
         let mut before = i64::MAX;
         while let Some(shelf) = shelf.upgrade() {
             let Some(oldest) = self.read_some(scope, &shelf, before).await? else {
@@ -70,6 +77,13 @@ impl Recall {
             tokio::task::yield_now().await;
         }
         Ok(())
+    }
+
+    /// Cuts some summaries that are new here into sentences, and counts their tokens; answers whether there may be more.
+    fn cut_some(&self, shelf: &Shelf) -> bool {
+        let new = shelf.write_episodes(|episodes| episodes.some_new(SUMMARIES_AT_A_TIME));
+        new.iter().for_each(|held| self.cuts.prepare(&held.summary));
+        !new.is_empty()
     }
 
     /// Reads the newest turns before one, and answers the oldest of them; nothing when there are no more, or no more room.

@@ -56,7 +56,7 @@ impl SummaryView {
     fn of(aside: Aside) -> Option<Self> {
         let AsideSource::Episode { id, level, first, last, .. } = aside.source else { return None };
         let (episode_id, level) = (id.to_string(), level.as_str());
-        Some(Self { episode_id, level, turn_first: first, turn_last: last, text: aside.text })
+        Some(Self { episode_id, level, turn_first: first, turn_last: last, text: aside.text.to_string() })
     }
 }
 

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use super::{EpisodeShelf, HeldEpisode, terms_of};
+use super::{EpisodeShelf, HEAD, HeldEpisode, terms_of};
 use crate::kernel::Bytes;
 use crate::language::Tongue;
 use crate::language::when::TimeRange;
@@ -82,12 +82,15 @@ fn candidates(
 ) -> Vec<u32> {
     let is_there = |slot: usize| shelf.slots[slot].is_some() && overlaps(shelf.times[slot], sought.within);
     let vector = sought.vector.as_ref().filter(|_| limit <= CANDIDATES / 2 && shares.len() > EXACT_MAX);
-    let Some(guessed) = vector.and_then(|vector| shelf.vectors.guessed(vector)) else {
+    let Some(differing) = vector.and_then(|vector| shelf.vectors.differing(vector)) else {
         return (0..shares.len()).filter(|slot| is_there(*slot)).map(|slot| slot as u32).collect();
     };
+    let guess = |differing: usize| sought.thresholds.measured(shelf.vectors.guessed(differing));
+    let guesses: Vec<f32> = (0..=HEAD).map(guess).collect();
     let seems = |slot: usize| {
         let date = if range.is_some_and(|range| is_about(shelf.times[slot], range)) { DATE } else { 0.0 };
-        let similar = guessed(slot).map_or(0.0, |similarity| sought.thresholds.measured(similarity));
+        let has_vector = shelf.vectors.scales.get(slot).is_some_and(|scale| *scale != 0.0);
+        let similar = differing.get(slot).filter(|_| has_vector).map_or(0.0, |signs| guesses[usize::from(*signs)]);
         WORDS * shares[slot] + similar + date
     };
     let there = (0..shares.len()).filter(|slot| is_there(*slot));

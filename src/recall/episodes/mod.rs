@@ -22,7 +22,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::{AsideSource, TurnRange};
 use crate::episode::{Episode, Level};
 use crate::id::{EpisodeId, SessionId};
-use crate::kernel::{Bytes, differing, dot, fetch, quantise, signs};
+use crate::kernel::{Bytes, dot, fetch, heads_differing, quantise, signs};
 use crate::language::{Tongue, is_stop, term, tongue, words};
 use crate::message::Role;
 
@@ -37,7 +37,7 @@ pub(crate) struct HeldEpisode {
     pub(crate) from: Timestamp,
     pub(crate) to: Timestamp,
     pub(crate) version: u32,
-    pub(crate) summary: String,
+    pub(crate) summary: Arc<str>,
     /// What it means to our embedder; vectors of another are worth nothing. A shelf keeps it beside all others.
     vector: Option<Bytes>,
     terms: Vec<u64>,
@@ -49,7 +49,7 @@ impl HeldEpisode {
         let ours = vector.filter(|vector| vector.embedder == embedder);
         let terms = terms_of_summary(&summary);
         let vector = ours.and_then(|vector| quantise(&vector.values));
-        Self { id, session, level, first, last, from, to, version, summary, vector, terms }
+        Self { id, session, level, first, last, from, to, version, summary: summary.into(), vector, terms }
     }
 
     /// Whether it tells of any of these turns.
@@ -115,8 +115,13 @@ pub(crate) struct EpisodeShelf {
     by_id: HashMap<EpisodeId, u32>,
     by_term: HashMap<u64, Vec<u32>>,
     by_session: HashMap<SessionId, ToldOf>,
+    /// Those that were put here lately.
+    new: Vec<EpisodeId>,
     bytes: usize,
 }
+
+/// More new summaries are not told apart from others.
+const NEW_MAX: usize = 8_192;
 
 impl EpisodeShelf {
     /// Puts a summary there, in place of the one of its name.
@@ -132,6 +137,9 @@ impl EpisodeShelf {
         told.insert(told.partition_point(|(other, _)| *other < episode.age()), (episode.age(), slot));
         self.times[slot as usize] = (episode.from.as_microsecond(), episode.to.as_microsecond());
         self.by_id.insert(episode.id, slot);
+        if self.new.len() < NEW_MAX {
+            self.new.push(episode.id);
+        }
         self.bytes += self.vectors.put(slot, episode.vector.take()) + episode.bytes();
         self.slots[slot as usize] = Some(Arc::new(episode));
     }
@@ -156,6 +164,12 @@ impl EpisodeShelf {
         if told.is_empty() {
             self.by_session.remove(&episode.session);
         }
+    }
+
+    /// Some that were put here lately, each told once.
+    pub(crate) fn some_new(&mut self, count: usize) -> Vec<Arc<HeldEpisode>> {
+        let some = self.new.split_off(self.new.len().saturating_sub(count));
+        some.iter().filter_map(|id| self.slots[*self.by_id.get(id)? as usize].clone()).collect()
     }
 
     /// Lets the oldest go until the rest takes no more than this.
@@ -188,14 +202,17 @@ impl EpisodeShelf {
     }
 }
 
+/// Signs that are looked at first.
+const HEAD: usize = u64::BITS as usize;
+
 /// The vectors of all summaries, by slot, one behind the other: a question is compared with each of them.
 #[derive(Debug, Default)]
 struct Vectors {
     /// Of the first that came; an embedder has no others.
     dimensions: usize,
     bytes: Vec<i8>,
-    /// Their signs, which tell which are worth comparing.
-    signs: Vec<u64>,
+    /// Their first signs, which tell which are worth comparing.
+    heads: Vec<u64>,
     /// Zero where there is none.
     scales: Vec<f32>,
 }
@@ -214,9 +231,8 @@ impl Vectors {
         }
         self.bytes.resize(self.scales.len() * self.dimensions, 0);
         self.bytes[at * self.dimensions..][..self.dimensions].copy_from_slice(&vector.bytes);
-        let signs: Vec<u64> = signs(&vector.bytes).collect();
-        self.signs.resize(self.scales.len() * signs.len(), 0);
-        self.signs[at * signs.len()..][..signs.len()].copy_from_slice(&signs);
+        self.heads.resize(self.scales.len(), 0);
+        self.heads[at] = signs(&vector.bytes).next().unwrap_or(0);
         self.scales[at] = vector.scale;
         self.vector_bytes()
     }
@@ -228,20 +244,20 @@ impl Vectors {
     }
 
     fn vector_bytes(&self) -> usize {
-        self.dimensions + self.dimensions.div_ceil(64) * size_of::<u64>()
+        self.dimensions + size_of::<u64>()
     }
 
-    /// How similar summaries are to another vector, as far as signs tell; nothing for a summary without a vector.
-    fn guessed(&self, other: &Bytes) -> Option<impl Fn(usize) -> Option<f32>> {
-        let wanted: Vec<u64> = signs(&other.bytes).collect();
-        (other.bytes.len() == self.dimensions && !wanted.is_empty()).then(|| {
-            let differing = differing(&wanted, &self.signs);
-            move |slot: usize| {
-                let alike = 1.0 - 2.0 * f32::from(*differing.get(slot)?) / self.dimensions as f32;
-                // Near enough to the cosine of the angle at which so many signs differ.
-                (self.scales[slot] != 0.0).then_some(alike * (1.5 - 0.5 * alike * alike))
-            }
-        })
+    /// In how many of the first signs each summary's vector differs from another, by slot; nothing where they cannot be compared.
+    fn differing(&self, other: &Bytes) -> Option<Vec<u8>> {
+        let head = signs(&other.bytes).next().filter(|_| other.bytes.len() == self.dimensions)?;
+        Some(heads_differing(head, &self.heads))
+    }
+
+    /// How similar two vectors are about that differ in so many of the first signs, near enough to the cosine of the angle between
+    /// them.
+    fn guessed(&self, differing: usize) -> f32 {
+        let alike = 1.0 - 2.0 * differing as f32 / self.dimensions.min(HEAD) as f32;
+        alike * (1.5 - 0.5 * alike * alike)
     }
 
     /// Has a vector brought nearer, without waiting for it.

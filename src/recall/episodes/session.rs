@@ -48,7 +48,7 @@ impl Shrunk {
         if let Some(known) = self.lock().get(&key) {
             return Arc::clone(known);
         }
-        let text: Arc<str> = shrink(held, tokens_max).into();
+        let text = shrink(held, tokens_max);
         let mut known = self.lock();
         if known.len() >= SHRUNK_MAX {
             known.clear();
@@ -62,10 +62,10 @@ impl Shrunk {
     }
 }
 
-fn shrink(held: &HeldEpisode, tokens_max: usize) -> String {
+fn shrink(held: &HeldEpisode, tokens_max: usize) -> Arc<str> {
     let told = Summary::read(&held.summary, Some(held.from));
     if told.tokens <= tokens_max {
-        return held.summary.clone();
+        return Arc::clone(&held.summary);
     }
-    extend(&told, &[], SummaryBounds { tokens_max }).text()
+    extend(&told, &[], SummaryBounds { tokens_max }).text().into()
 }

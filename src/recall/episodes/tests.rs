@@ -160,7 +160,7 @@ fn a_summary_is_shortened_once() {
     let text = shrunk.text(&held, 48);
     assert!(crate::tokens::count(&text) <= 48 && text.contains("Porto"), "{text}");
     assert!(Arc::ptr_eq(&text, &shrunk.text(&held, 48)));
-    assert_eq!(&*shrunk.text(&held, 4_000), held.summary.as_str());
+    assert_eq!(&*shrunk.text(&held, 4_000), &*held.summary);
     let retold = HeldEpisode { version: 2, summary: "user: Nothing.".into(), ..held };
     assert_eq!(&*shrunk.text(&retold, 48), "user: Nothing.");
 }

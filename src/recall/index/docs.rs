@@ -1,11 +1,13 @@
-//! Messages in columns: what a search reads together lies together.
+//! Messages: what a search reads together lies together.
 //!
 //! There are two such tables in a scope, one of what people said and one of what the model replied. Messages are
 //! added and taken away at the end only; see `ScopeIndex` for changes further back.
 
+use super::card::Card;
+use super::nearest::Signs;
 use super::vocabulary::{TermNo, Vocabulary, WordNo};
 use crate::id::MessageId;
-use crate::kernel::{Bytes, signs};
+use crate::kernel::{Bytes, fetch};
 use crate::recall::marks::Marks;
 
 /// A message's number in its table.
@@ -49,54 +51,57 @@ impl PackedWord {
     }
 }
 
-/// A message that uses a term, and how often: 24 bits and eight.
+/// A message that uses a term, how often, and how long it is: what its score is made of lies in one place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Posting(u32);
+pub(crate) struct Posting {
+    doc: DocNo,
+    length: u16,
+    times: u8,
+}
 
 impl Posting {
-    fn new(doc: DocNo, times: u8) -> Self {
-        Self(doc << 8 | u32::from(times))
+    pub(crate) fn new(doc: DocNo, times: u8, length: u32) -> Self {
+        Self { doc, length: two_bytes(length), times }
     }
 
+    #[inline]
     pub(crate) fn doc(self) -> DocNo {
-        self.0 >> 8
+        self.doc
     }
 
+    #[inline]
     pub(crate) fn times(self) -> u8 {
-        self.0 as u8
+        self.times
+    }
+
+    /// No more than two bytes hold.
+    #[inline]
+    pub(crate) fn length(self) -> u32 {
+        self.length.into()
     }
 }
 
-/// Most messages in one table: their numbers have 24 bits.
+/// Most messages in one table.
 pub(crate) const DOCS_MAX: usize = (1 << 24) - 1;
 
-/// Messages in columns.
+/// Messages, with a card for each.
 #[derive(Default)]
 pub(crate) struct Docs {
     dimensions: usize,
     pub(crate) ids: Vec<MessageId>,
-    pub(crate) sessions: Vec<u32>,
-    pub(crate) speakers: Vec<u16>,
-    pub(crate) said_at: Vec<i64>,
-    pub(crate) marks: Vec<Marks>,
-    /// How many words have a capital; no more than a byte holds.
-    pub(crate) capitals: Vec<u8>,
-    /// Words after stop words, repeated ones counted each time.
-    pub(crate) lengths: Vec<u32>,
+    cards: Vec<Card>,
     pub(crate) length_total: u64,
-    word_ends: Vec<u32>,
     words: Vec<PackedWord>,
     vectors: Vec<i8>,
-    /// Zero where a message has no vector (yet).
-    scales: Vec<f32>,
-    signs: Vec<u64>,
+    /// Of the vectors.
+    pub(crate) signs: Signs,
     postings: Vec<Vec<Posting>>,
     postings_total: usize,
 }
 
 impl Docs {
     pub(crate) fn new(dimensions: usize) -> Self {
-        Self { dimensions, ..Self::default() }
+        Self { dimensions, signs: Signs::new(dimensions), ..Self::default() }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -107,33 +112,81 @@ impl Docs {
     pub(crate) fn push(&mut self, doc: &Doc, vocabulary: &Vocabulary) -> Vec<(TermNo, u8)> {
         let no = self.len() as DocNo;
         let terms = terms_of(&doc.words, vocabulary);
+        let length = doc.words.iter().map(|word| u32::from(word.times())).sum();
         self.postings.resize_with(vocabulary.terms().max(self.postings.len()), Vec::new);
         for (term, times) in &terms {
-            self.postings[*term as usize].push(Posting::new(no, *times));
+            self.postings[*term as usize].push(Posting::new(no, *times, length));
         }
         self.postings_total += terms.len();
-        let length = doc.words.iter().map(|word| u32::from(word.times())).sum();
-        self.lengths.push(length);
         self.length_total += u64::from(length);
         self.ids.push(doc.id);
-        self.sessions.push(doc.session);
-        self.speakers.push(doc.speaker);
-        self.said_at.push(doc.said_at);
-        self.marks.push(doc.marks);
-        self.capitals.push(doc.words.iter().filter(|word| word.capital()).count().min(u8::MAX.into()) as u8);
+        let words_start = self.words.len() as u32;
         self.words.extend(&doc.words);
-        self.word_ends.push(self.words.len() as u32);
-        self.push_vector(doc.vector.as_ref());
+        let scale = self.push_vector(doc.vector.as_ref());
+        self.cards.push(Card {
+            said_at: doc.said_at,
+            session: doc.session,
+            length,
+            words: (words_start, self.words.len() as u32),
+            scale,
+            before: NONE,
+            after: NONE,
+            partner: NONE,
+            novelty: 0.0,
+            length_with_before: two_bytes(length),
+            speaker: doc.speaker,
+            marks: doc.marks,
+            capitals: doc.words.iter().filter(|word| word.capital()).count().min(u8::MAX.into()) as u8,
+        });
         terms
     }
 
-    fn push_vector(&mut self, vector: Option<&Bytes>) {
+    /// Puts the last message behind another one of its session.
+    pub(super) fn link(&mut self, before: DocNo) {
+        let no = self.len() as DocNo - 1;
+        let length = self.card(before).length + self.card(no).length;
+        self.cards[before as usize].after = no;
+        self.cards[no as usize].before = before;
+        self.cards[no as usize].length_with_before = two_bytes(length);
+    }
+
+    /// Notes how new the last message is.
+    pub(super) fn set_novelty(&mut self, novelty: f32) {
+        self.cards.last_mut().expect("there is a last message").novelty = novelty;
+    }
+
+    /// Notes a message's reply, or what a reply answers.
+    pub(super) fn set_partner(&mut self, no: DocNo, partner: DocNo) {
+        self.cards[no as usize].partner = partner;
+    }
+
+    /// What is known of a message.
+    #[inline]
+    pub(crate) fn card(&self, no: DocNo) -> &Card {
+        &self.cards[no as usize]
+    }
+
+    /// What is known of all of them.
+    pub(crate) fn cards(&self) -> &[Card] {
+        &self.cards
+    }
+
+    /// Has what is known of a message and what it means brought nearer, without waiting for it.
+    #[inline]
+    pub(crate) fn fetch(&self, no: DocNo) {
+        fetch(self.card(no));
+        let at = no as usize * self.dimensions;
+        fetch(&self.vectors[at..at + self.dimensions]);
+    }
+
+    /// Answers what a byte of it is worth.
+    fn push_vector(&mut self, vector: Option<&Bytes>) -> f32 {
         let fits = vector.filter(|vector| vector.bytes.len() == self.dimensions);
         let zeros = vec![0; if fits.is_some() { 0 } else { self.dimensions }];
         let bytes = fits.map_or(zeros.as_slice(), |vector| &vector.bytes);
-        self.signs.extend(signs(bytes));
+        self.signs.push(bytes);
         self.vectors.extend(bytes);
-        self.scales.push(fits.map_or(0.0, |vector| vector.scale));
+        fits.map_or(0.0, |vector| vector.scale)
     }
 
     /// Takes the last message away.
@@ -144,62 +197,52 @@ impl Docs {
             self.postings[term as usize].pop();
             self.postings_total -= 1;
         }
-        self.length_total -= u64::from(self.lengths[no as usize]);
+        let card = *self.card(no);
+        if let Some(before) = card.before() {
+            self.cards[before as usize].after = NONE;
+        }
+        self.length_total -= u64::from(card.length);
         let at = no as usize;
         self.ids.truncate(at);
-        self.sessions.truncate(at);
-        self.speakers.truncate(at);
-        self.said_at.truncate(at);
-        self.marks.truncate(at);
-        self.capitals.truncate(at);
-        self.lengths.truncate(at);
-        self.word_ends.truncate(at);
+        self.cards.truncate(at);
         self.words.truncate(self.words.len() - doc.words.len());
         self.vectors.truncate(at * self.dimensions);
-        self.scales.truncate(at);
-        self.signs.truncate(at * self.sign_words());
+        self.signs.truncate(at);
         Some(doc)
     }
 
     /// A message as it came in.
     pub(crate) fn doc(&self, no: DocNo) -> Doc {
-        let at = no as usize;
+        let card = self.card(no);
         let vector = self.vector(no).map(|(bytes, scale)| Bytes { bytes: bytes.to_vec(), scale });
         Doc {
-            id: self.ids[at],
-            session: self.sessions[at],
-            speaker: self.speakers[at],
-            said_at: self.said_at[at],
-            marks: self.marks[at],
+            id: self.ids[no as usize],
+            session: card.session,
+            speaker: card.speaker,
+            said_at: card.said_at,
+            marks: card.marks,
             words: self.words(no).to_vec(),
             vector,
         }
     }
 
     /// The words of a message.
+    #[inline]
     pub(crate) fn words(&self, no: DocNo) -> &[PackedWord] {
-        let at = no as usize;
-        let start = if at == 0 { 0 } else { self.word_ends[at - 1] };
-        &self.words[start as usize..self.word_ends[at] as usize]
+        let (start, end) = self.card(no).words;
+        &self.words[start as usize..end as usize]
     }
 
     /// The vector of a message and its scale; `None` while it has none.
+    #[inline]
     pub(crate) fn vector(&self, no: DocNo) -> Option<(&[i8], f32)> {
         let at = no as usize * self.dimensions;
-        let scale = self.scales[no as usize];
+        let scale = self.card(no).scale;
         (scale != 0.0).then(|| (&self.vectors[at..at + self.dimensions], scale))
     }
 
-    fn sign_words(&self) -> usize {
-        self.dimensions.div_ceil(64)
-    }
-
-    /// The signs of all messages' vectors, one behind the other.
-    pub(crate) fn all_signs(&self) -> &[u64] {
-        &self.signs
-    }
-
     /// The messages that use a term, oldest first.
+    #[inline]
     pub(crate) fn postings(&self, term: TermNo) -> &[Posting] {
         self.postings.get(term as usize).map_or(&[], Vec::as_slice)
     }
@@ -208,10 +251,11 @@ impl Docs {
     pub(crate) fn shrink(&mut self) {
         self.words.shrink_to_fit();
         self.vectors.shrink_to_fit();
-        self.signs.shrink_to_fit();
+        self.signs.shrink();
         self.postings.iter_mut().for_each(Vec::shrink_to_fit);
         self.postings.shrink_to_fit();
         self.ids.shrink_to_fit();
+        self.cards.shrink_to_fit();
     }
 
     /// The mean length.
@@ -221,14 +265,18 @@ impl Docs {
 
     /// About how much memory it takes.
     pub(crate) fn bytes(&self) -> usize {
-        const COLUMNS: usize = 16 + 4 + 2 + 8 + 10 + 1 + 4 + 4 + 4;
-        self.ids.capacity() * COLUMNS
+        self.ids.capacity() * size_of::<MessageId>()
+            + self.cards.capacity() * size_of::<Card>()
             + self.words.capacity() * 4
             + self.vectors.capacity()
-            + self.signs.capacity() * 8
+            + self.signs.bytes()
             + self.postings.capacity() * 24
-            + self.postings_total * 5
+            + self.postings_total * (size_of::<Posting>() + 1)
     }
+}
+
+fn two_bytes(length: u32) -> u16 {
+    u16::try_from(length).unwrap_or(u16::MAX)
 }
 
 /// The terms of a list of words, each once.

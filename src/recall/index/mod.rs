@@ -4,11 +4,12 @@
 //! further back (an edit, a removal, a turn that closed late) takes the tail away, and puts what is left of it
 //! back: the index is then equal to one that was built anew.
 //!
-//! Reading order: `docs` (messages in columns), `keys` (what a message of a person is beside others), `vocabulary`, `nearest`, `cache` (which scopes are in memory).
+//! Reading order: `docs` (messages), `card` (what is known of one), `keys` (what messages of people are beside others), `vocabulary`, `nearest`, `cache` (which scopes are in memory).
 //!
 //! **Invariant:** the same turns give the same index, whatever happened on the way.
 
 pub(crate) mod cache;
+pub(crate) mod card;
 pub(crate) mod docs;
 mod keys;
 pub(crate) mod nearest;
@@ -19,7 +20,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::kernel::{Bytes, dot};
 use docs::{DOCS_MAX, Doc, DocNo, Docs, NONE, PackedWord};
-use keys::{KeyColumns, Lengths, NewKey};
+use keys::{KeyColumns, Lengths};
 use vocabulary::{Vocabulary, WordNo};
 
 use super::row::{ReadRow, ReadRows, ReadWord, Voice};
@@ -75,8 +76,6 @@ pub(crate) struct ScopeIndex {
     pub(crate) key: KeyColumns,
     /// What the model replied.
     pub(crate) replies: Docs,
-    /// The key that a reply answers.
-    pub(crate) answers: Vec<DocNo>,
     pub(crate) sessions: Vec<SessionDocs>,
     /// How many of them have keys.
     pub(crate) spoken_in: usize,
@@ -84,13 +83,12 @@ pub(crate) struct ScopeIndex {
     session_numbers: HashMap<SessionId, u32>,
     /// Names of people, in the order in which they first spoke; the first is nobody's.
     pub(crate) speakers: Vec<String>,
-    /// How many keys each of them has.
-    pub(crate) spoken: Vec<u32>,
+    /// The keys of each of them, oldest first.
+    pub(crate) spoken: Vec<Vec<DocNo>>,
     /// Terms of those names.
     pub(crate) name_terms: std::collections::HashSet<vocabulary::TermNo>,
     turns: BTreeMap<i64, TurnDocs>,
     orders: HashMap<TurnId, i64>,
-    dimensions: usize,
     instance: u64,
 }
 
@@ -109,8 +107,7 @@ impl ScopeIndex {
         };
         for key in keys {
             count(self.keys.words(*key));
-            let reply = self.key.reply[*key as usize];
-            if reply != NONE {
+            if let Some(reply) = self.keys.card(*key).partner() {
                 count(self.replies.words(reply));
             }
         }
@@ -134,7 +131,7 @@ impl ScopeIndex {
 
     /// How many messages come with their speaker's name.
     pub(crate) fn named(&self) -> u64 {
-        (self.keys.len() as u64).saturating_sub(self.spoken[0].into())
+        (self.keys.len() - self.spoken[0].len()) as u64
     }
 
     pub(crate) fn new(dimensions: usize) -> Self {
@@ -143,17 +140,15 @@ impl ScopeIndex {
             keys: Docs::new(dimensions),
             key: KeyColumns::default(),
             replies: Docs::new(dimensions),
-            answers: Vec::new(),
             sessions: Vec::new(),
             spoken_in: 0,
             session_ids: Vec::new(),
             session_numbers: HashMap::new(),
             speakers: vec![String::new()],
-            spoken: vec![0],
+            spoken: vec![Vec::new()],
             name_terms: std::collections::HashSet::new(),
             turns: BTreeMap::new(),
             orders: HashMap::new(),
-            dimensions,
             instance: INSTANCES.fetch_add(1, Ordering::Relaxed),
         }
     }
@@ -261,9 +256,9 @@ impl ScopeIndex {
             } else {
                 let reply = self.replies.len() as DocNo;
                 self.replies.push(doc, &self.vocabulary);
-                self.answers.push(asked);
                 if asked != NONE {
-                    self.key.reply[asked as usize] = reply;
+                    self.replies.set_partner(reply, asked);
+                    self.keys.set_partner(asked, reply);
                 }
             }
         }
@@ -276,22 +271,24 @@ impl ScopeIndex {
 
     fn push_key(&mut self, doc: &Doc) -> DocNo {
         let no = self.keys.len() as DocNo;
-        let before = self.sessions[doc.session as usize].keys.last().copied().unwrap_or(NONE);
+        let before = self.sessions[doc.session as usize].keys.last().copied();
         let terms = self.keys.push(doc, &self.vocabulary);
         let unseen = terms.iter().filter(|(term, _)| self.is_new(*term, no)).count();
         let novelty = unseen as f32 / (terms.len() + 2) as f32;
-        let near = self.near(no, doc.session);
-        self.key.push(NewKey { before, near, novelty, lengths: self.lengths(no, before) });
-        self.spoken[doc.speaker as usize] += 1;
+        self.keys.set_novelty(novelty);
+        before.into_iter().for_each(|before| self.keys.link(before));
+        self.key.push(self.near(no, doc.session), self.lengths(no));
+        self.spoken[doc.speaker as usize].push(no);
         let session = &mut self.sessions[doc.session as usize];
         self.spoken_in += usize::from(session.keys.is_empty());
         session.keys.push(no);
-        session.length += u64::from(self.keys.lengths[no as usize]);
+        session.length += u64::from(self.keys.card(no).length);
         no
     }
 
-    fn lengths(&self, no: DocNo, before: DocNo) -> Lengths {
-        (self.keys.lengths[no as usize], self.keys.lengths.get(before as usize).copied())
+    fn lengths(&self, no: DocNo) -> Lengths {
+        let card = self.keys.card(no);
+        (card.length, card.before().map(|before| self.keys.card(before).length))
     }
 
     /// Whether the messages before key `no` left a term unused for long. Its own use stands last in the list.
@@ -337,7 +334,6 @@ impl ScopeIndex {
                 if *is_key {
                     return self.pop_key();
                 }
-                self.answers.pop();
                 self.replies.pop(&self.vocabulary)
             })
             .collect();
@@ -348,9 +344,9 @@ impl ScopeIndex {
 
     fn pop_key(&mut self) -> Option<Doc> {
         let no = self.keys.len().checked_sub(1)? as DocNo;
-        self.key.pop(self.lengths(no, self.key.before(no)));
+        self.key.pop(self.lengths(no));
         let doc = self.keys.pop(&self.vocabulary)?;
-        self.spoken[doc.speaker as usize] -= 1;
+        self.spoken[doc.speaker as usize].pop();
         let session = &mut self.sessions[doc.session as usize];
         session.keys.pop();
         self.spoken_in -= usize::from(session.keys.is_empty());
@@ -381,7 +377,7 @@ impl ScopeIndex {
             return 0;
         }
         self.speakers.push(name.to_owned());
-        self.spoken.push(0);
+        self.spoken.push(Vec::new());
         for word in words(name) {
             let word = self.vocabulary.learn(&word, Tongue::English);
             self.name_terms.insert(self.vocabulary.term_of(word));
@@ -405,7 +401,7 @@ impl ScopeIndex {
 
     /// About how much memory it takes.
     pub(crate) fn bytes(&self) -> usize {
-        const KEY: usize = 4 + 4 + 4 + 16 + 4 + 2;
+        const KEY: usize = NEAR * size_of::<f32>() + size_of::<DocNo>();
         const TURN: usize = 96;
         self.vocabulary.bytes()
             + self.keys.bytes()
@@ -413,11 +409,6 @@ impl ScopeIndex {
             + self.keys.len() * KEY
             + self.turns.len() * TURN
             + self.sessions.len() * 120
-    }
-
-    /// Dimensions of its vectors.
-    pub(crate) fn dimensions(&self) -> usize {
-        self.dimensions
     }
 }
 

@@ -65,17 +65,23 @@ fn seen(index: &ScopeIndex) -> String {
     let mut sessions: Vec<&Vec<DocNo>> =
         index.sessions.iter().map(|session| &session.keys).filter(|keys| !keys.is_empty()).collect();
     sessions.sort();
-    let speakers: Vec<&str> = index.keys.speakers.iter().map(|at| index.speakers[*at as usize].as_str()).collect();
+    let speakers: Vec<&str> =
+        index.keys.cards().iter().map(|card| index.speakers[card.speaker as usize].as_str()).collect();
+    // Numbers of speakers, sessions and words depend on who came first.
+    let cards = |docs: &Docs| -> Vec<_> {
+        let seen = |card: &card::Card| {
+            let beside = (card.before(), card.after(), card.partner());
+            (beside, card.novelty, card.length, card.length_with_before, card.said_at, card.marks, card.capitals)
+        };
+        docs.cards().iter().map(seen).collect()
+    };
     let near: Vec<_> = index.key.near.iter().map(|near| near.map(f32::to_bits)).collect();
     format!(
-        "{:?} {:?} {:?} {:?} {:?} {:?} {:?} {near:?} {speakers:?} {sessions:?} {} {} {} {} {terms:?}",
+        "{:?} {:?} {:?} {:?} {near:?} {speakers:?} {sessions:?} {} {} {} {} {terms:?}",
         index.keys.ids,
         index.replies.ids,
-        index.answers,
-        (0..index.keys.len() as DocNo).map(|no| index.key.before(no)).collect::<Vec<_>>(),
-        (0..index.keys.len() as DocNo).map(|no| index.key.after(no)).collect::<Vec<_>>(),
-        index.key.reply,
-        (&index.key.novelty, &index.key.lengths_with_before),
+        cards(&index.keys),
+        cards(&index.replies),
         index.keys.length_total,
         index.key.length_with_before,
         index.key.length_with_both,
@@ -130,6 +136,6 @@ fn the_oldest_can_be_let_go() {
     let mut index = built_anew(&(0..8).map(|order| (order, (0, order as usize, false))).collect());
     assert!(index.forget_oldest());
     assert_eq!(index.keys.len(), 6);
-    assert_eq!(index.keys.said_at[0], 2_000_000);
+    assert_eq!(index.keys.card(0).said_at, 2_000_000);
     assert!(index.bytes() > 6 * 256);
 }

@@ -75,7 +75,7 @@ fn decided(rank: usize, found: FoundPassage) -> Decided {
     let aside = Aside {
         layer: Layer::Passages,
         source: AsideSource::Passage(citation),
-        text: format!("[{place}] {}", passage.text),
+        text: format!("[{place}] {}", passage.text).into(),
         worth: Layer::Passages.worth() / (rank + 1) as f32,
         score,
         signals,

@@ -3,13 +3,13 @@
 use jiff::tz::TimeZone;
 
 use super::late::{AskedWord, Late};
-use super::lexical::{self, Around, AskedTerm, Scores, Wanted, idf};
-use crate::kernel::{Bytes, quantise};
+use super::lexical::{self, Around, AskedTerm, Named, Scores, Terms, idf};
+use crate::kernel::{Bytes, fetch, quantise};
 use crate::language::{Tongue, is_stop, term, words};
 use crate::model::embed::StaticTable;
 use crate::recall::complete::Added;
 use crate::recall::index::ScopeIndex;
-use crate::recall::index::docs::DocNo;
+use crate::recall::index::docs::{DocNo, Docs};
 use crate::recall::index::vocabulary::{TermNo, Vocabulary, WORD_DIMENSIONS, word_vector};
 use crate::recall::question::Question;
 use crate::recall::search::EXACT_MAX;
@@ -26,7 +26,7 @@ pub(crate) struct Asked<'a> {
     pub(crate) zone: TimeZone,
     pub(super) terms: Vec<AskedTerm>,
     /// Terms with the speakers whose name they are.
-    pub(super) named: Vec<(Wanted, Vec<u16>)>,
+    pub(super) named: Vec<Named>,
     words: Vec<AskedWord>,
     /// The vectors of those words, one behind the other.
     word_vectors: Vec<i8>,
@@ -103,31 +103,27 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// The terms to look for. In a large scope a term that a quarter of all messages use tells little and costs much: it
-    /// is passed over, unless there is no rarer one.
-    fn plain_terms(&self, index: &ScopeIndex) -> Vec<Wanted> {
+    /// The terms to look for in a table of messages.
+    fn plain_terms(&self, docs: &Docs) -> Terms {
         let plain = self.terms.iter().filter(|asked| !asked.is_name);
-        let all: Vec<Wanted> = plain.filter_map(|asked| Some((asked.term?, asked.share))).collect();
-        let rare: Vec<Wanted> = all.iter().copied().filter(|(term, _)| !is_common(index, *term)).collect();
-        match all.iter().min_by_key(|(term, _)| index.keys.postings(*term).len()) {
-            Some(rarest) if rare.is_empty() => vec![*rarest],
-            _ => rare,
-        }
+        let terms = plain.filter_map(|asked| Some((asked.term?, asked.share))).collect();
+        followed(docs, terms, |(term, _)| docs.postings(*term).len())
     }
 
-    /// The same terms and the names of speakers, each with the speakers whose name it is.
-    pub(super) fn named_terms(&self, index: &ScopeIndex) -> Vec<(Wanted, Vec<u16>)> {
-        let told = self.named.iter().filter(|((term, _), speakers)| !speakers.is_empty() || !is_common(index, *term));
-        told.cloned().collect()
+    /// The same among what people said, with the names of speakers, each with the speakers whose name it is.
+    pub(super) fn named_terms(&self, index: &ScopeIndex) -> Terms<Named> {
+        followed(&index.keys, self.named.clone(), |named| lexical::uses_with_names(index, named))
     }
 
     /// What the words of the question find.
     pub(crate) fn word_scores(&self, index: &ScopeIndex) -> WordScores {
-        let terms = self.plain_terms(index);
+        let terms = self.plain_terms(&index.keys);
+        let used = terms.followed.iter().flat_map(|(term, _)| index.keys.postings(*term));
+        used.for_each(|posting| fetch(index.keys.card(posting.doc())));
         WordScores {
             with_before: lexical::around(index, &terms, Around::Before),
             sessions: lexical::sessions(index, &terms),
-            replies: lexical::own(&index.replies, &terms),
+            replies: lexical::own(&index.replies, &self.plain_terms(&index.replies)),
             terms,
         }
     }
@@ -154,14 +150,33 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// Whether a quarter of the messages of a large scope use a term.
-fn is_common(index: &ScopeIndex, term: TermNo) -> bool {
-    index.keys.len() > EXACT_MAX && 4 * index.keys.postings(term).len() > index.keys.len()
+/// Uses of terms that are followed in a large scope, and in a larger one this part of its messages if that is more.
+/// `docs/recall.md` tells what fewer would cost.
+const FOLLOWED: usize = 768;
+const FOLLOWED_PART: usize = 16;
+
+/// The terms that are followed in a scope: all in a small one. In a large one the rarest, and others as long as all of them together
+/// are not used too often: a term that many messages use tells little and costs much, and the more the longer somebody has talked.
+fn followed<T>(docs: &Docs, terms: Vec<T>, uses: impl Fn(&T) -> usize) -> Terms<T> {
+    if docs.len() <= EXACT_MAX {
+        return Terms { followed: terms, left: Vec::new() };
+    }
+    let mut by_uses: Vec<usize> = terms.iter().map(&uses).collect();
+    by_uses.sort_unstable();
+    let (most, mut sum) = (FOLLOWED.max(docs.len() / FOLLOWED_PART), 0);
+    let is_followed = |uses: &&usize| {
+        sum += **uses;
+        sum <= most
+    };
+    let count = by_uses.iter().take_while(is_followed).count().max(1);
+    let limit = by_uses.get(count - 1).copied().unwrap_or(0);
+    let (followed, left) = terms.into_iter().partition(|term| uses(term) <= limit);
+    Terms { followed, left }
 }
 
 /// What the words of a question find in a scope: it chooses candidates, and several signals are made of it.
 pub(crate) struct WordScores {
-    pub(super) terms: Vec<Wanted>,
+    pub(super) terms: Terms,
     /// BM25 of each message with the one before it.
     pub(super) with_before: Scores,
     /// BM25 of each session.
@@ -173,14 +188,13 @@ pub(crate) struct WordScores {
 impl WordScores {
     /// The messages that have most to do with the words, and the sessions they were said in.
     pub(crate) fn best_keys(&self, index: &ScopeIndex, count: usize) -> Vec<DocNo> {
-        let session = |no: DocNo| self.sessions.of(index.keys.sessions[no as usize]);
-        let score = |no: &DocNo| (self.with_before.of(*no) + session(*no), *no);
-        highest(self.with_before.found().iter().map(score).collect(), count)
+        let session = |no: DocNo| self.sessions.of(index.keys.card(no).session);
+        highest(self.with_before.found().map(|(no, score)| (score + session(no), no)).collect(), count)
     }
 
     /// The replies that have most to do with the words.
     pub(crate) fn best_replies(&self, count: usize) -> Vec<DocNo> {
-        highest(self.replies.found().iter().map(|no| (self.replies.of(*no), *no)).collect(), count)
+        highest(self.replies.found().map(|(no, score)| (score, no)).collect(), count)
     }
 }
 

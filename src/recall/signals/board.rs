@@ -8,7 +8,8 @@ use super::late::Late;
 use super::lexical::{self, Around, Scores};
 use super::{KeySignal, Moments, ReplySignal, priors};
 use crate::recall::index::ScopeIndex;
-use crate::recall::index::docs::{DocNo, NONE};
+use crate::recall::index::card::Card;
+use crate::recall::index::docs::DocNo;
 use crate::recall::index::vocabulary::TermNo;
 
 /// Messages that pull the question's vector towards them.
@@ -90,8 +91,9 @@ impl<'a> Board<'a> {
         let of = |values: &[f32]| Rc::new(kept.iter().map(|at| values[*at as usize]).collect::<Vec<f32>>());
         self.columns.iter_mut().flatten().for_each(|column| *column = of(column));
         self.pool.keys = kept.iter().map(|at| self.pool.keys[*at as usize]).collect();
-        let answers = |no: &DocNo| self.index.answers[*no as usize];
-        self.pool.replies.retain(|no| answers(no) == NONE || self.pool.keys.binary_search(&answers(no)).is_ok());
+        let keys = &self.pool.keys;
+        let is_kept = |key: DocNo| keys.binary_search(&key).is_ok();
+        self.pool.replies.retain(|no| self.index.replies.card(*no).partner().is_none_or(is_kept));
     }
 
     /// Scores without the signals that cost much. Late interaction finds at least the words that are there: they stand
@@ -120,15 +122,15 @@ impl<'a> Board<'a> {
     /// Whether a message has anything to do with the question: it shares a word with it or means something near, was
     /// said at the time asked about, or says how such requests are to be answered.
     pub(crate) fn is_related(&mut self, is_key: bool, no: DocNo, near: f32) -> bool {
-        let (docs, at) = if is_key { (&self.index.keys, no as usize) } else { (&self.index.replies, no as usize) };
+        let docs = if is_key { &self.index.keys } else { &self.index.replies };
         let question = self.asked.question;
-        let marks = docs.marks[at];
+        let Card { marks, said_at, .. } = *docs.card(no);
         let similar = if is_key { self.plain.of(no) } else { self.replies.of(no) };
         similar >= near
             || self.late.reaches(docs, no, LATE_MIN)
-            || priors::date(question, docs.said_at[at], &self.asked.zone) > 0.0
+            || priors::date(question, said_at, &self.asked.zone) > 0.0
             || (is_key && question.kind.req && (marks.instructs || marks.prefers))
-            || (question.kind.list && !self.words.terms.is_empty())
+            || (question.kind.list && !self.words.terms.followed.is_empty())
     }
 
     /// A signal of every message that is scored.
@@ -145,11 +147,11 @@ impl<'a> Board<'a> {
         use KeySignal::*;
         let kind = self.asked.question.kind;
         match signal {
-            Own => self.own_near(|_, no| no),
+            Own => self.own_near(|_, no| Some(no)),
             WithNames => self.normalised(&lexical::with_names(self.index, &self.asked.named_terms(self.index))),
             WithBefore => self.normalised(&self.words.with_before),
             WithBoth => self.normalised(&lexical::around(self.index, &self.words.terms, Around::Both)),
-            TwoBefore => self.own_near(|index, no| before(index, before(index, no))),
+            TwoBefore => self.own_near(|index, no| before(index, before(index, no)?)),
             Session => self.by_session(),
             AnswersQuestion => self.answers_question(),
             Coverage => lexical::coverage(self.index, &self.asked.terms, &self.pool.keys),
@@ -176,11 +178,9 @@ impl<'a> Board<'a> {
             LateList => self.only_if(kind.list, Late),
             ReplyWords => self.reply_words_of_keys(),
             ReplySimilar => {
-                let replies = self.pool.keys.iter().map(|no| self.index.key.reply[*no as usize]);
-                self.replies.meet(replies.filter(|reply| *reply != NONE));
-                self.measured(|board, no| match board.index.key.reply[no as usize] {
-                    NONE => 0.0,
-                    reply => board.replies.of(reply),
+                self.replies.meet(self.pool.keys.iter().filter_map(|no| self.index.keys.card(*no).partner()));
+                self.measured(|board, no| {
+                    board.index.keys.card(no).partner().map_or(0.0, |reply| board.replies.of(reply))
                 })
             }
             LengthList => self.only_if(kind.list, Length),
@@ -209,19 +209,19 @@ impl<'a> Board<'a> {
 
     fn prior(&self, signal: KeySignal, no: DocNo) -> f32 {
         use KeySignal::*;
-        let at = no as usize;
-        let (question, marks) = (self.asked.question, self.index.keys.marks[at]);
+        let (question, card) = (self.asked.question, self.index.keys.card(no));
+        let marks = card.marks;
         let flag = |set: bool| f32::from(u8::from(set));
         match signal {
-            Speaker => flag(self.asked.speaker == Some(self.index.keys.speakers[at])),
+            Speaker => flag(self.asked.speaker == Some(card.speaker)),
             Asks => flag(marks.asks),
-            Length => priors::length(self.index.keys.lengths[at]),
-            Long => priors::long(self.index.keys.lengths[at]),
+            Length => priors::length(card.length),
+            Long => priors::long(card.length),
             FirstPerson => flag(marks.first_person),
-            Novelty => self.index.key.novelty[at],
+            Novelty => card.novelty,
             When => priors::when(question, marks),
             Number => priors::number(question, marks),
-            Date => priors::date(question, self.index.keys.said_at[at], &self.asked.zone),
+            Date => priors::date(question, card.said_at, &self.asked.zone),
             Place => priors::place(question, marks, self.capitals(no)),
             Title => priors::title(question, marks, self.capitals(no)),
             Instructs => flag(marks.instructs),
@@ -236,7 +236,7 @@ impl<'a> Board<'a> {
     /// Names in a message that are no participant's.
     fn capitals(&self, no: DocNo) -> usize {
         if self.index.name_terms.is_empty() {
-            return self.index.keys.capitals[no as usize].into();
+            return self.index.keys.card(no).capitals.into();
         }
         let capitals = self.index.keys.words(no).iter().filter(|word| word.capital());
         capitals.filter(|word| !self.is_participant(self.index.vocabulary.term_of(word.word()))).count()
@@ -261,10 +261,9 @@ impl<'a> Board<'a> {
     fn by_session(&self) -> Vec<f32> {
         let scores = &self.words.sessions;
         let said = |session: &DocNo| self.index.sessions[*session as usize].keys.len();
-        let found = scores.found().iter().map(|session| (scores.of(*session), said(session)));
+        let found = scores.found().map(|(session, score)| (score, said(&session)));
         let moments = Moments::with_zeros(found, self.index.keys.len());
-        let sessions = &self.index.keys.sessions;
-        self.pool.keys.iter().map(|no| moments.z(scores.of(sessions[*no as usize]))).collect()
+        self.pool.keys.iter().map(|no| moments.z(scores.of(self.index.keys.card(*no).session))).collect()
     }
 
     /// Values that are worked out message by message, normalised over the sample.
@@ -282,21 +281,18 @@ impl<'a> Board<'a> {
     }
 
     /// The own BM25 of a message near each.
-    fn own_near(&mut self, near: impl Fn(&ScopeIndex, DocNo) -> DocNo) -> Vec<f32> {
+    fn own_near(&mut self, near: impl Fn(&ScopeIndex, DocNo) -> Option<DocNo>) -> Vec<f32> {
         let own = self.own.get_or_insert_with(|| lexical::own(&self.index.keys, &self.words.terms));
         let moments = own.moments();
-        let of = |no: &DocNo| match near(self.index, *no) {
-            NONE => 0.0,
-            near => moments.z(own.of(near)),
-        };
+        let of = |no: &DocNo| near(self.index, *no).map_or(0.0, |near| moments.z(own.of(near)));
         self.pool.keys.iter().map(of).collect()
     }
 
     fn answers_question(&mut self) -> Vec<f32> {
         let mut column = self.own_near(before);
         for (value, no) in column.iter_mut().zip(&self.pool.keys) {
-            let before = before(self.index, *no);
-            if before == NONE || !self.index.keys.marks[before as usize].asks {
+            let card = |no: DocNo| self.index.keys.card(no);
+            if card(*no).before().is_none_or(|before| !card(before).marks.asks) {
                 *value = 0.0;
             }
         }
@@ -309,8 +305,8 @@ impl<'a> Board<'a> {
         let moments = Moments::of(sample.iter().map(|no| self.plain.of(*no)));
         let keys = std::mem::take(&mut self.pool.keys);
         let column = keys.iter().map(|no| match before(self.index, *no) {
-            NONE => 0.0,
-            before => moments.z(self.plain.of(before)),
+            None => 0.0,
+            Some(before) => moments.z(self.plain.of(before)),
         });
         let column = column.collect();
         self.pool.keys = keys;
@@ -323,7 +319,7 @@ impl<'a> Board<'a> {
         docs.sort_unstable();
         docs.dedup();
         let values = dense::sessions(self.index, &mut self.plain, &docs);
-        self.measured(|board, no| values[board.index.keys.sessions[no as usize] as usize])
+        self.measured(|board, no| values[board.index.keys.card(no).session as usize])
     }
 
     fn feedback(&mut self) -> Vec<f32> {
@@ -350,11 +346,8 @@ impl<'a> Board<'a> {
         let words = &self.words.replies;
         // Some messages have several replies, some replies no message: too few to matter for a mean.
         let moments = words.moments_among(self.index.keys.len());
-        let of = |no: &DocNo| match self.index.key.reply[*no as usize] {
-            NONE => moments.z(0.0),
-            reply => moments.z(words.of(reply)),
-        };
-        self.pool.keys.iter().map(of).collect()
+        let of = |no: &DocNo| self.index.keys.card(*no).partner().map_or(0.0, |reply| words.of(reply));
+        self.pool.keys.iter().map(|no| moments.z(of(no))).collect()
     }
 
     /// A signal of every reply that is scored.
@@ -368,8 +361,9 @@ impl<'a> Board<'a> {
             AsksModel => vec![flag(kind.you); self.pool.replies.len()],
             Request => vec![flag(kind.req); self.pool.replies.len()],
             Words => {
-                let moments = self.words.replies.moments();
-                self.pool.replies.iter().map(|no| moments.z(self.words.replies.of(*no))).collect()
+                let words = &self.words.replies;
+                let moments = words.moments();
+                self.pool.replies.iter().map(|no| moments.z(words.of(*no))).collect()
             }
             Similar => {
                 let sample =
@@ -383,7 +377,7 @@ impl<'a> Board<'a> {
             KeyNovelty => self.of_its_key(KeySignal::Novelty),
             Date => {
                 let date = |no: &DocNo| {
-                    priors::date(self.asked.question, self.index.replies.said_at[*no as usize], &self.asked.zone)
+                    priors::date(self.asked.question, self.index.replies.card(*no).said_at, &self.asked.zone)
                 };
                 self.pool.replies.iter().map(date).collect()
             }
@@ -394,13 +388,14 @@ impl<'a> Board<'a> {
     fn of_its_key(&mut self, signal: KeySignal) -> Vec<f32> {
         let column = self.column(signal);
         let value = |no: &DocNo| {
-            let key = self.index.answers[*no as usize];
-            self.pool.keys.binary_search(&key).map_or(0.0, |at| column[at])
+            let key = self.index.replies.card(*no).partner();
+            key.and_then(|key| self.pool.keys.binary_search(&key).ok()).map_or(0.0, |at| column[at])
         };
         self.pool.replies.iter().map(value).collect()
     }
 }
 
-fn before(index: &ScopeIndex, no: DocNo) -> DocNo {
-    if no == NONE { NONE } else { index.key.before(no) }
+/// The message before one, in its session.
+fn before(index: &ScopeIndex, no: DocNo) -> Option<DocNo> {
+    index.keys.card(no).before()
 }

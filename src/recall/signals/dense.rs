@@ -7,18 +7,20 @@
 use crate::kernel::{Bytes, dot, fetch, quantise};
 use crate::recall::index::docs::{DocNo, Docs, NONE};
 use crate::recall::index::{NEAR, ScopeIndex};
+use crate::recall::signals::spare::Spare;
 
 /// Dot products of one vector with messages, as they are asked for.
 pub(crate) struct Dots<'a> {
     docs: &'a Docs,
     vector: Option<Bytes>,
     /// Zero while it is not known; where it is zero it is soon found out again.
-    values: Vec<f32>,
+    values: Spare<f32>,
+    known: Vec<DocNo>,
 }
 
 impl<'a> Dots<'a> {
     pub(crate) fn new(docs: &'a Docs, vector: Option<Bytes>) -> Self {
-        Self { docs, vector, values: vec![0.0; docs.len()] }
+        Self { docs, vector, values: Spare::take(docs.len()), known: Vec::new() }
     }
 
     /// Has the vectors of some messages fetched at once: asked for one by one, each would be waited for.
@@ -27,20 +29,29 @@ impl<'a> Dots<'a> {
     }
 
     /// The product with a message; zero where either has no vector.
+    #[inline]
     pub(crate) fn of(&mut self, no: DocNo) -> f32 {
         let at = no as usize;
-        if self.values[at] == 0.0 {
-            self.values[at] = self.compute(no);
+        if self.values.zeros[at] == 0.0 {
+            self.values.zeros[at] = self.compute(no);
+            self.known.push(no);
         }
-        self.values[at]
+        self.values.zeros[at]
     }
 
+    #[inline]
     fn compute(&self, no: DocNo) -> f32 {
         let (Some(vector), Some((bytes, scale))) = (&self.vector, self.docs.vector(no)) else { return 0.0 };
         if vector.bytes.len() != bytes.len() {
             return 0.0;
         }
         dot(&vector.bytes, bytes) as f32 * vector.scale * scale
+    }
+}
+
+impl Drop for Dots<'_> {
+    fn drop(&mut self) {
+        self.known.iter().for_each(|no| self.values.zeros[*no as usize] = 0.0);
     }
 }
 
@@ -65,13 +76,13 @@ pub(crate) fn window(index: &ScopeIndex, dots: &mut Dots<'_>, no: DocNo) -> f32 
 
 /// A message and up to two neighbours on either side, in order.
 fn members(index: &ScopeIndex, no: DocNo) -> ([DocNo; NEAR + 1], usize) {
-    let before = index.key.before(no);
-    let second = if before == NONE { NONE } else { index.key.before(before) };
-    let after = index.key.after(no);
-    let fourth = if after == NONE { NONE } else { index.key.after(after) };
+    let card = |no: DocNo| index.keys.card(no);
+    let (before, after) = (card(no).before(), card(no).after());
+    let second = before.and_then(|before| card(before).before());
+    let fourth = after.and_then(|after| card(after).after());
     let mut members = [NONE; NEAR + 1];
     let mut count = 0;
-    for member in [second, before, no, after, fourth].into_iter().filter(|member| *member != NONE) {
+    for member in [second, before, Some(no), after, fourth].into_iter().flatten() {
         members[count] = member;
         count += 1;
     }
@@ -85,7 +96,7 @@ const SESSION_BEST: usize = 3;
 pub(crate) fn sessions(index: &ScopeIndex, dots: &mut Dots<'_>, docs: &[DocNo]) -> Vec<f32> {
     let mut best = vec![([f32::MIN; SESSION_BEST], 0_usize); index.sessions.len()];
     for no in docs {
-        let (values, count) = &mut best[index.keys.sessions[*no as usize] as usize];
+        let (values, count) = &mut best[index.keys.card(*no).session as usize];
         insert(values, dots.of(*no));
         *count += 1;
     }

@@ -3,7 +3,7 @@
 //! A word is nearest to itself in another form (same term), else to the word with the most similar vector. What the
 //! words find is added up by how much each of them tells.
 
-use crate::kernel::dots;
+use crate::kernel::{dots, fetch};
 use crate::language::Tongue;
 use crate::recall::index::ScopeIndex;
 use crate::recall::index::docs::{DocNo, Docs};
@@ -22,8 +22,8 @@ pub(crate) struct AskedWord {
 
 /// Words that are met in a search of a large scope, about.
 const MET: usize = 768;
-/// Words that are fetched at a time: what the first cache holds beside the question.
-const FETCHED: usize = 64;
+/// Words that are fetched before they are compared.
+const AHEAD: usize = 24;
 
 /// Similarities of the question's words to words of the scope, as they are asked for.
 pub(crate) struct Late<'a> {
@@ -59,25 +59,22 @@ impl<'a> Late<'a> {
         }
     }
 
-    /// Compares the words of some messages beforehand. Their vectors lie anywhere in memory: fetched some at a time they are
-    /// waited for together, and not each before its comparison.
+    /// Compares the words of some messages beforehand. Their vectors lie anywhere in memory: each is fetched while those before it
+    /// are compared.
     pub(crate) fn meet(&mut self, docs: &Docs, messages: &[DocNo]) {
-        let mut fetched = Vec::with_capacity(FETCHED);
+        messages.iter().for_each(|no| fetch(docs.words(*no)));
+        let mut compared = self.met.len();
         for word in messages.iter().flat_map(|no| docs.words(*no)).map(|word| word.word()) {
             if self.places.zeros[word as usize] == 0 {
-                self.place(word, self.similarities.len() + fetched.len() * self.words.len());
                 self.index.vocabulary.fetch(word);
-                fetched.push(word);
-            }
-            if fetched.len() == FETCHED {
-                self.compare_all(&mut fetched);
+                self.place(word, self.met.len() * self.words.len());
+                if self.met.len() - compared > AHEAD {
+                    self.compare(self.met[compared]);
+                    compared += 1;
+                }
             }
         }
-        self.compare_all(&mut fetched);
-    }
-
-    fn compare_all(&mut self, fetched: &mut Vec<WordNo>) {
-        fetched.drain(..).for_each(|word| self.compare(word));
+        (compared..self.met.len()).for_each(|at| self.compare(self.met[at]));
     }
 
     /// How much of the question a message answers to, from 0 to 1.
@@ -123,7 +120,7 @@ impl<'a> Late<'a> {
 
     fn similar(&mut self, word: WordNo) -> usize {
         if self.places.zeros[word as usize] == 0 {
-            self.place(word, self.similarities.len());
+            self.place(word, self.met.len() * self.words.len());
             self.compare(word);
         }
         self.places.zeros[word as usize] as usize - 1

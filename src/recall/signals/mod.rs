@@ -220,6 +220,7 @@ impl Moments {
     }
 
     /// A value as a number of spreads above the mean.
+    #[inline]
     pub(crate) fn z(self, value: f32) -> f32 {
         ((f64::from(value) - self.mean) / (self.spread + 1e-6)) as f32
     }

@@ -11,7 +11,7 @@ const LIST_MAX: usize = 1 << 17;
 thread_local! {
     static SCORES: RefCell<Vec<Vec<f32>>> = const { RefCell::new(Vec::new()) };
     static PLACES: RefCell<Vec<Vec<u32>>> = const { RefCell::new(Vec::new()) };
-    static COUNTS: RefCell<Vec<Vec<u16>>> = const { RefCell::new(Vec::new()) };
+    static BITS: RefCell<Vec<Vec<u64>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// What room is kept for.
@@ -32,9 +32,9 @@ impl Number for u32 {
     }
 }
 
-impl Number for u16 {
+impl Number for u64 {
     fn kept<T>(use_it: impl FnOnce(&mut Vec<Vec<Self>>) -> T) -> T {
-        COUNTS.with_borrow_mut(use_it)
+        BITS.with_borrow_mut(use_it)
     }
 }
 
@@ -81,7 +81,7 @@ mod tests {
         let (again, other) = (Spare::<f32>::take(2), Spare::<f32>::take(5));
         assert_eq!((again.zeros.as_ptr(), again.zeros.as_slice()), (place, &[0.0; 3][..]));
         assert_eq!(other.zeros, [0.0; 5]);
-        drop(Spare::<u16>::take(LIST_MAX + 1));
-        assert_eq!(Spare::<u16>::take(1).zeros.len(), 1, "too much to keep");
+        drop(Spare::<u64>::take(LIST_MAX + 1));
+        assert_eq!(Spare::<u64>::take(1).zeros.len(), 1, "too much to keep");
     }
 }
