@@ -11,11 +11,11 @@ use crate::id::MessageId;
 
 /// Up to this many messages of people, every signal is worked out for every message.
 pub(crate) const EXACT_MAX: usize = 1_024;
-/// Beyond, this many are taken by their words and this many by their vectors. `docs/recall.md` tells how these were chosen.
-const BY_WORDS: usize = 96;
+/// Beyond, this many are taken by their words, with what was said after them, and this many by their vectors. `docs/recall.md` tells how these were chosen.
+const BY_WORDS: usize = 64;
 const BY_VECTORS: usize = 160;
 /// Of this many that are near by the first signs of their vectors, or of this part of a larger scope.
-const NEAR: usize = 768;
+const NEAR: usize = 512;
 const NEAR_PART: usize = 16;
 /// And this many replies, with what they answer.
 const REPLIES: usize = 32;

@@ -51,27 +51,30 @@ impl PackedWord {
     }
 }
 
-/// A message that uses a term, how often, and how long it is: what its score is made of lies in one place.
+/// A message that uses a term, how often, how long it is and in which session: what scores are made of lies in one place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Posting {
-    doc: DocNo,
+    /// 24 bits and eight.
+    doc_and_times: u32,
     length: u16,
-    times: u8,
+    /// The largest for a session whose number is larger.
+    session: u16,
 }
 
 impl Posting {
-    pub(crate) fn new(doc: DocNo, times: u8, length: u32) -> Self {
-        Self { doc, length: two_bytes(length), times }
+    fn new(doc: DocNo, times: u8, length: u32, session: u32) -> Self {
+        let doc_and_times = doc << 8 | u32::from(times);
+        Self { doc_and_times, length: two_bytes(length), session: two_bytes(session) }
     }
 
     #[inline]
     pub(crate) fn doc(self) -> DocNo {
-        self.doc
+        self.doc_and_times >> 8
     }
 
     #[inline]
     pub(crate) fn times(self) -> u8 {
-        self.times
+        self.doc_and_times as u8
     }
 
     /// No more than two bytes hold.
@@ -81,7 +84,7 @@ impl Posting {
     }
 }
 
-/// Most messages in one table.
+/// Most messages in one table: their numbers have 24 bits.
 pub(crate) const DOCS_MAX: usize = (1 << 24) - 1;
 
 /// Messages, with a card for each.
@@ -115,7 +118,7 @@ impl Docs {
         let length = doc.words.iter().map(|word| u32::from(word.times())).sum();
         self.postings.resize_with(vocabulary.terms().max(self.postings.len()), Vec::new);
         for (term, times) in &terms {
-            self.postings[*term as usize].push(Posting::new(no, *times, length));
+            self.postings[*term as usize].push(Posting::new(no, *times, length, doc.session));
         }
         self.postings_total += terms.len();
         self.length_total += u64::from(length);
@@ -164,6 +167,12 @@ impl Docs {
     #[inline]
     pub(crate) fn card(&self, no: DocNo) -> &Card {
         &self.cards[no as usize]
+    }
+
+    /// The session of a message that uses a term.
+    #[inline]
+    pub(crate) fn session_of(&self, posting: &Posting) -> u32 {
+        if posting.session == u16::MAX { self.card(posting.doc()).session } else { posting.session.into() }
     }
 
     /// What is known of all of them.
@@ -275,8 +284,8 @@ impl Docs {
     }
 }
 
-fn two_bytes(length: u32) -> u16 {
-    u16::try_from(length).unwrap_or(u16::MAX)
+fn two_bytes(number: u32) -> u16 {
+    u16::try_from(number).unwrap_or(u16::MAX)
 }
 
 /// The terms of a list of words, each once.

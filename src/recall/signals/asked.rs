@@ -3,7 +3,7 @@
 use jiff::tz::TimeZone;
 
 use super::late::{AskedWord, Late};
-use super::lexical::{self, Around, AskedTerm, Named, Scores, Terms, idf};
+use super::lexical::{self, AskedTerm, Named, Scores, Terms, idf};
 use crate::kernel::{Bytes, fetch, quantise};
 use crate::language::{Tongue, is_stop, term, words};
 use crate::model::embed::StaticTable;
@@ -118,10 +118,8 @@ impl<'a> Asked<'a> {
     /// What the words of the question find.
     pub(crate) fn word_scores(&self, index: &ScopeIndex) -> WordScores {
         let terms = self.plain_terms(&index.keys);
-        let used = terms.followed.iter().flat_map(|(term, _)| index.keys.postings(*term));
-        used.for_each(|posting| fetch(index.keys.card(posting.doc())));
         WordScores {
-            with_before: lexical::around(index, &terms, Around::Before),
+            own: lexical::own(&index.keys, &terms),
             sessions: lexical::sessions(index, &terms),
             replies: lexical::own(&index.replies, &self.plain_terms(&index.replies)),
             terms,
@@ -177,8 +175,8 @@ fn followed<T>(docs: &Docs, terms: Vec<T>, uses: impl Fn(&T) -> usize) -> Terms<
 /// What the words of a question find in a scope: it chooses candidates, and several signals are made of it.
 pub(crate) struct WordScores {
     pub(super) terms: Terms,
-    /// BM25 of each message with the one before it.
-    pub(super) with_before: Scores,
+    /// BM25 of each message.
+    pub(super) own: Scores,
     /// BM25 of each session.
     pub(super) sessions: Scores,
     /// BM25 of each reply.
@@ -186,10 +184,14 @@ pub(crate) struct WordScores {
 }
 
 impl WordScores {
-    /// The messages that have most to do with the words, and the sessions they were said in.
+    /// The messages that have most to do with the words, and the sessions they were said in, and what was said right after them. No
+    /// card is read of others: there are many, and each would have to be waited for.
     pub(crate) fn best_keys(&self, index: &ScopeIndex, count: usize) -> Vec<DocNo> {
-        let session = |no: DocNo| self.sessions.of(index.keys.card(no).session);
-        highest(self.with_before.found().map(|(no, score)| (score + session(no), no)).collect(), count)
+        let mut best = highest(lexical::with_sessions(index, &self.terms, &self.own, &self.sessions), count);
+        best.iter().for_each(|no| fetch(index.keys.card(*no)));
+        let after: Vec<DocNo> = best.iter().filter_map(|no| index.keys.card(*no).after()).collect();
+        best.extend(after);
+        best
     }
 
     /// The replies that have most to do with the words.

@@ -46,7 +46,6 @@ pub(crate) struct Board<'a> {
     asked: &'a Asked<'a>,
     pool: Pool,
     words: WordScores,
-    own: Option<Scores>,
     plain: Dots<'a>,
     replies: Dots<'a>,
     late: Late<'a>,
@@ -61,7 +60,6 @@ impl<'a> Board<'a> {
             asked,
             pool,
             words,
-            own: None,
             plain: Dots::new(&index.keys, asked.plain.clone()),
             replies: Dots::new(&index.replies, asked.plain.clone()),
             late: asked.late(index),
@@ -149,8 +147,8 @@ impl<'a> Board<'a> {
         match signal {
             Own => self.own_near(|_, no| Some(no)),
             WithNames => self.normalised(&lexical::with_names(self.index, &self.asked.named_terms(self.index))),
-            WithBefore => self.normalised(&self.words.with_before),
-            WithBoth => self.normalised(&lexical::around(self.index, &self.words.terms, Around::Both)),
+            WithBefore => self.normalised(&self.around(Around::Before)),
+            WithBoth => self.normalised(&self.around(Around::Both)),
             TwoBefore => self.own_near(|index, no| before(index, before(index, no)?)),
             Session => self.by_session(),
             AnswersQuestion => self.answers_question(),
@@ -251,6 +249,12 @@ impl<'a> Board<'a> {
         if of_the_kind { self.column(signal).to_vec() } else { vec![0.0; self.pool.keys.len()] }
     }
 
+    /// Scores of messages with their neighbours: of all where all are scored.
+    fn around(&self, around: Around) -> Scores {
+        let of = (!self.pool.key_sample.is_empty()).then_some(&self.pool.keys[..]);
+        lexical::around(self.index, &self.words.terms, around, of)
+    }
+
     /// Scores of all messages, normalised, for those at hand.
     fn normalised(&self, scores: &Scores) -> Vec<f32> {
         let moments = scores.moments();
@@ -282,7 +286,7 @@ impl<'a> Board<'a> {
 
     /// The own BM25 of a message near each.
     fn own_near(&mut self, near: impl Fn(&ScopeIndex, DocNo) -> Option<DocNo>) -> Vec<f32> {
-        let own = self.own.get_or_insert_with(|| lexical::own(&self.index.keys, &self.words.terms));
+        let own = &self.words.own;
         let moments = own.moments();
         let of = |no: &DocNo| near(self.index, *no).map_or(0.0, |near| moments.z(own.of(near)));
         self.pool.keys.iter().map(of).collect()

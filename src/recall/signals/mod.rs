@@ -151,7 +151,10 @@ impl KeySignal {
     /// Whether it costs much for each message: in a large scope only the best by all others are worth that.
     pub(crate) fn is_costly(self) -> bool {
         use KeySignal::*;
-        matches!(self, Late | LateList | SimilarWindow | SimilarSession | Feedback | ReplySimilar)
+        matches!(
+            self,
+            Late | LateList | SimilarWindow | SimilarSession | Feedback | ReplySimilar | WithBefore | WithBoth
+        )
     }
 
     /// Whether it can only be computed with vectors.

@@ -200,8 +200,9 @@ pub(crate) enum Around {
     Both,
 }
 
-/// BM25 of every message together with its neighbours in the session.
-pub(crate) fn around(index: &ScopeIndex, terms: &Terms, around: Around) -> Scores {
+/// BM25 of messages together with their neighbours in the session: of all, or of some. Where it is of some, how scores are measured is
+/// foreseen from how often terms are used, and nothing is told of others.
+pub(crate) fn around(index: &ScopeIndex, terms: &Terms, around: Around, of: Option<&[DocNo]>) -> Scores {
     let docs = &index.keys;
     let total = match around {
         Around::Before => index.key.length_with_before,
@@ -209,21 +210,36 @@ pub(crate) fn around(index: &ScopeIndex, terms: &Terms, around: Around) -> Score
     };
     let mean = if docs.len() == 0 { 0.0 } else { total as f64 / docs.len() as f64 };
     let neighbours = if around == Around::Both { 3 } else { 2 };
+    let with_it = |(term, _): &Wanted| (neighbours * docs.postings(*term).len()).min(docs.len());
+    let bm25 = |(_, share): &Wanted, with_it: usize| Bm25::new(share * idf(docs.len(), with_it), mean);
+    let read = of.map(|of| with_neighbours(index, of));
+    let marked = read.as_ref().map(|read| Marked::new(docs.len(), read));
     let mut scores = Scores::new(docs.len(), neighbours * uses(docs, terms));
-    for (term, share) in &terms.followed {
-        let postings = docs.postings(*term);
-        let mut counts = Table::<u32>::new((neighbours * postings.len()).min(docs.len()));
-        postings.iter().for_each(|posting| note(&mut counts, index, posting, around));
-        let bm25 = Bm25::new(share * idf(docs.len(), counts.all().count()), mean);
+    for term in &terms.followed {
+        let mut counts = Table::<u32>::new(with_it(term));
+        let counting = |posting: &&Posting| marked.as_ref().is_none_or(|marked| marked.has(posting.doc()));
+        let postings = docs.postings(term.0).iter().filter(counting);
+        postings.for_each(|posting| note(&mut counts, index, posting, around));
+        let bm25 = bm25(term, if of.is_some() { with_it(term) } else { counts.all().count() });
         for (no, times) in counts.all() {
             scores.add(no, bm25.of(times, length(index, no, around)));
         }
     }
-    for (term, share) in &terms.left {
-        let with_it = (neighbours * docs.postings(*term).len()).min(docs.len());
-        scores.expect(with_it, Bm25::new(share * idf(docs.len(), with_it), mean).usual(mean));
+    let foreseen: &[Wanted] = if of.is_some() { &terms.followed } else { &[] };
+    let mut scores = if of.is_some() { scores.unmeasured() } else { scores };
+    for term in foreseen.iter().chain(&terms.left) {
+        scores.expect(with_it(term), bm25(term, with_it(term)).usual(mean));
     }
     scores
+}
+
+/// Messages, and those beside them.
+fn with_neighbours(index: &ScopeIndex, of: &[DocNo]) -> Vec<DocNo> {
+    let beside = |no: &DocNo| {
+        let card = index.keys.card(*no);
+        [Some(*no), card.before(), card.after()].into_iter().flatten()
+    };
+    of.iter().flat_map(beside).collect()
 }
 
 /// A message is read with the one before it, so what it says counts for the one after it as well; and the other way round.
@@ -241,6 +257,16 @@ fn length(index: &ScopeIndex, no: DocNo, around: Around) -> u32 {
     u32::from(card.length_with_before) + if around == Around::Both { after() } else { 0 }
 }
 
+/// The scores of messages, each with that of its session.
+pub(crate) fn with_sessions(index: &ScopeIndex, terms: &Terms, own: &Scores, sessions: &Scores) -> Vec<(f32, DocNo)> {
+    let docs = &index.keys;
+    let mut both = Table::<f32>::new(uses(docs, terms).min(docs.len()));
+    for posting in terms.followed.iter().flat_map(|(term, _)| docs.postings(*term)) {
+        *both.of(posting.doc()) = own.of(posting.doc()) + sessions.of(docs.session_of(posting));
+    }
+    both.all().map(|(no, score)| (score, no)).collect()
+}
+
 /// BM25 of every session as one document, by the session's number.
 pub(crate) fn sessions(index: &ScopeIndex, terms: &Terms) -> Scores {
     let mean = if index.spoken_in == 0 { 0.0 } else { index.keys.length_total as f64 / index.spoken_in as f64 };
@@ -249,7 +275,7 @@ pub(crate) fn sessions(index: &ScopeIndex, terms: &Terms) -> Scores {
         let postings = index.keys.postings(*term);
         let mut counts = Table::<u32>::new(postings.len().min(index.sessions.len()));
         for posting in postings {
-            *counts.of(index.keys.card(posting.doc()).session) += u32::from(posting.times());
+            *counts.of(index.keys.session_of(posting)) += u32::from(posting.times());
         }
         let bm25 = Bm25::new(share * idf(index.spoken_in, counts.all().count()), mean);
         for (session, times) in counts.all() {

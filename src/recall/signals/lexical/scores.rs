@@ -29,6 +29,12 @@ impl Scores {
         self.squares += now * now - before * before;
     }
 
+    /// Forgets what all scores add up to.
+    pub(super) fn unmeasured(mut self) -> Self {
+        (self.sum, self.squares) = (0.0, 0.0);
+        self
+    }
+
     /// Expects so many messages to have something that is not looked for, worth so much to each: scores are measured with it. Who has
     /// it is taken to have nothing to do with who was found.
     pub(super) fn expect(&mut self, messages: usize, value: f32) {
