@@ -142,7 +142,7 @@ impl Pieces {
     }
 }
 
-/// Lines of summaries that are remembered; about four megabytes. When there are more, all are forgotten.
+/// Lines of summaries that are remembered; about six megabytes. When there are more, all are forgotten.
 const CUTS_MAX: usize = 32_768;
 
 /// Where the sentences of lines are and how many tokens they have: both are asked about again and again, and finding out takes

@@ -107,12 +107,12 @@ impl<'a> Asked<'a> {
     fn plain_terms(&self, docs: &Docs) -> Terms {
         let plain = self.terms.iter().filter(|asked| !asked.is_name);
         let terms = plain.filter_map(|asked| Some((asked.term?, asked.share))).collect();
-        followed(docs, terms, |(term, _)| docs.postings(*term).len())
+        followed(docs.len(), terms, |(term, _)| docs.postings(*term).len())
     }
 
     /// The same among what people said, with the names of speakers, each with the speakers whose name it is.
     pub(super) fn named_terms(&self, index: &ScopeIndex) -> Terms<Named> {
-        followed(&index.keys, self.named.clone(), |named| lexical::uses_with_names(index, named))
+        followed(index.keys.len(), self.named.clone(), |named| lexical::uses_with_names(index, named))
     }
 
     /// What the words of the question find.
@@ -155,13 +155,13 @@ const FOLLOWED_PART: usize = 16;
 
 /// The terms that are followed in a scope: all in a small one. In a large one the rarest, and others as long as all of them together
 /// are not used too often: a term that many messages use tells little and costs much, and the more the longer somebody has talked.
-fn followed<T>(docs: &Docs, terms: Vec<T>, uses: impl Fn(&T) -> usize) -> Terms<T> {
-    if docs.len() <= EXACT_MAX {
+fn followed<T>(messages: usize, terms: Vec<T>, uses: impl Fn(&T) -> usize) -> Terms<T> {
+    if messages <= EXACT_MAX {
         return Terms { followed: terms, left: Vec::new() };
     }
     let mut by_uses: Vec<usize> = terms.iter().map(&uses).collect();
     by_uses.sort_unstable();
-    let (most, mut sum) = (FOLLOWED.max(docs.len() / FOLLOWED_PART), 0);
+    let (most, mut sum) = (FOLLOWED.max(messages / FOLLOWED_PART), 0);
     let is_followed = |uses: &&usize| {
         sum += **uses;
         sum <= most
@@ -224,4 +224,26 @@ fn name_terms(index: &ScopeIndex, participants: &[u16]) -> Vec<(String, u16)> {
         }
     }
     names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(messages: usize, uses: &[usize], expected: &[usize]) {
+        let terms = followed(messages, uses.to_vec(), |uses| *uses);
+        assert_eq!(terms.followed, expected);
+        let all: usize = terms.followed.iter().chain(&terms.left).sum();
+        assert_eq!(all, uses.iter().sum::<usize>(), "none is lost");
+    }
+
+    #[test]
+    fn the_rarest_terms_are_followed() {
+        check(1_000, &[900, 5, 700], &[900, 5, 700]);
+        check(10_000, &[4_000, 5, 700, 300], &[5, 300]);
+        check(100_000, &[4_000, 5, 700, 300], &[4_000, 5, 700, 300]);
+        check(10_000, &[4_000, 900], &[900]);
+        check(10_000, &[], &[]);
+    }
 }

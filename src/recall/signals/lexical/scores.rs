@@ -115,6 +115,16 @@ mod tests {
 
     use proptest::prelude::*;
 
+    #[test]
+    fn what_is_expected_counts_for_the_measure() {
+        let mut scores = Scores::new(4, 2);
+        [0, 1].into_iter().for_each(|no| scores.add(no, 1.0));
+        scores.expect(2, 2.0);
+        // As if the first and the third had it.
+        assert_eq!(scores.moments(), Moments::of([3.0, 1.0, 2.0, 0.0].into_iter()));
+        assert_eq!((scores.of(0), scores.of(2)), (1.0, 0.0), "nobody is known to have it");
+    }
+
     proptest! {
         #[test]
         fn scores_are_kept_by_message_and_measured_by_all(
