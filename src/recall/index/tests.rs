@@ -47,6 +47,15 @@ fn turn(order: i64, session: u8, said: usize, named: bool) -> IndexedTurn {
     IndexedTurn { order, turn: turn.id, session: turn.session, rows: ReadRows::of(encode(&rows_of(&turn))), vectors }
 }
 
+/// Who uses a term, how often, and how long that is. Which number a session has depends on which came first; it is the one on the card.
+fn uses(docs: &Docs, term: vocabulary::TermNo) -> Vec<(DocNo, u8, u32)> {
+    let seen = |posting: &docs::Posting| {
+        assert_eq!(docs.session_of(posting), docs.card(posting.doc()).session);
+        (posting.doc(), posting.times(), posting.length())
+    };
+    docs.postings(term).iter().map(seen).collect()
+}
+
 /// Everything a search can see.
 fn seen(index: &ScopeIndex) -> String {
     let mut terms: Vec<String> = Vec::new();
@@ -55,7 +64,7 @@ fn seen(index: &ScopeIndex) -> String {
             for tongue in Tongue::ALL {
                 if let Some(word) = index.vocabulary.word(&word, tongue) {
                     let term = index.vocabulary.term_of(word);
-                    terms.push(format!("{:?} {:?}", index.keys.postings(term), index.replies.postings(term)));
+                    terms.push(format!("{:?} {:?}", uses(&index.keys, term), uses(&index.replies, term)));
                 }
             }
         }
