@@ -3,8 +3,8 @@
 use std::arch::x86_64::*;
 
 const BLOCK: usize = 32;
-/// Dimensions of a word's vector: four blocks.
-const WORD: usize = 4 * BLOCK;
+/// Dimensions of a word's vector: three blocks and a half.
+const WORD: usize = 7 * BLOCK / 2;
 
 pub(super) fn dot(a: &[i8], b: &[i8]) -> i32 {
     // SAFETY: the caller has found AVX2, and both slices are of one length, a whole number of blocks.
@@ -12,44 +12,47 @@ pub(super) fn dot(a: &[i8], b: &[i8]) -> i32 {
 }
 
 pub(super) fn dots(one: &[i8], several: &[i8], sums: &mut [i32]) {
-    if !one.len().is_multiple_of(BLOCK) {
-        let others = several.chunks_exact(one.len().max(1));
-        return sums.iter_mut().zip(others).for_each(|(sum, other)| *sum = dot(one, other));
-    }
     match <&[i8; WORD]>::try_from(one) {
         // SAFETY: the caller has found AVX2.
         Ok(word) => unsafe { dots_of_word(word, several, sums) },
-        // SAFETY: the caller has found AVX2.
-        Err(_) => unsafe { dots_blocks(one, several, sums) },
+        Err(_) => {
+            let others = several.chunks_exact(one.len().max(1));
+            sums.iter_mut().zip(others).for_each(|(sum, other)| *sum = dot(one, other));
+        }
     }
 }
 
-#[target_feature(enable = "avx2")]
-unsafe fn dots_blocks(one: &[i8], several: &[i8], sums: &mut [i32]) {
-    for (sum, other) in sums.iter_mut().zip(several.chunks_exact(one.len().max(1))) {
-        // SAFETY: both are of one length, a whole number of blocks.
-        *sum = unsafe { dot_blocks(one.as_ptr(), other.as_ptr(), one.len()) };
-    }
-}
-
-/// The same for a word, whose vector stays in registers meanwhile.
+/// The sums of products of a word's vector with several; it stays in registers meanwhile.
 #[target_feature(enable = "avx2")]
 unsafe fn dots_of_word(word: &[i8; WORD], several: &[i8], sums: &mut [i32]) {
     let ones = _mm256_set1_epi16(1);
-    // SAFETY: a word has four blocks; loads may be unaligned.
-    let block = |at: usize| unsafe { _mm256_loadu_si256(word.as_ptr().add(at * BLOCK).cast()) };
-    let signed = [block(0), block(1), block(2), block(3)];
-    let plain = |at: usize| _mm256_abs_epi8(signed[at]);
-    let plain = [plain(0), plain(1), plain(2), plain(3)];
+    let signed = blocks_of_word(word);
+    let [a, b, c, d] = signed;
+    let plain = [_mm256_abs_epi8(a), _mm256_abs_epi8(b), _mm256_abs_epi8(c), _mm256_abs_epi8(d)];
     for (sum, other) in sums.iter_mut().zip(several.as_chunks::<WORD>().0) {
-        let mut products = _mm256_setzero_si256();
+        let (mut products, other) = (_mm256_setzero_si256(), blocks_of_word(other));
         for at in 0..4 {
-            // SAFETY: so has every other.
-            let other = unsafe { _mm256_loadu_si256(other.as_ptr().add(at * BLOCK).cast()) };
-            let pairs = _mm256_maddubs_epi16(plain[at], _mm256_sign_epi8(other, signed[at]));
+            let pairs = _mm256_maddubs_epi16(plain[at], _mm256_sign_epi8(other[at], signed[at]));
             products = _mm256_add_epi32(products, _mm256_madd_epi16(pairs, ones));
         }
         *sum = added_up(products);
+    }
+}
+
+/// A word's vector, the last half of a block with zeros behind it.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) fn blocks_of_word(word: &[i8; WORD]) -> [__m256i; 4] {
+    let at = word.as_ptr();
+    // SAFETY: there are three blocks and a half; loads may be unaligned.
+    unsafe {
+        let half = _mm_loadu_si128(at.add(3 * BLOCK).cast());
+        [
+            _mm256_loadu_si256(at.cast()),
+            _mm256_loadu_si256(at.add(BLOCK).cast()),
+            _mm256_loadu_si256(at.add(2 * BLOCK).cast()),
+            _mm256_zextsi128_si256(half),
+        ]
     }
 }
 
@@ -76,9 +79,9 @@ pub(super) fn heads_within(one: u64, several: &[u64], most: u32) -> Vec<u32> {
     unsafe { near_heads(one, several, most) }
 }
 
-pub(super) fn differing(one: &[u64], several: &[u64], those: &[u32]) -> Vec<(u16, u32)> {
+pub(super) fn some_heads_differing(one: u64, several: &[u64], those: &[u32]) -> Vec<u8> {
     // SAFETY: the caller has found POPCNT.
-    unsafe { counted(one, several, those) }
+    unsafe { some_heads_counted(one, several, those) }
 }
 
 /// The plain way, compiled for a processor that counts bits by itself. Loops instead of iterators: what an iterator calls is
@@ -105,19 +108,10 @@ fn near_heads(one: u64, several: &[u64], most: u32) -> Vec<u32> {
 }
 
 #[target_feature(enable = "popcnt")]
-fn counted(one: &[u64], several: &[u64], those: &[u32]) -> Vec<(u16, u32)> {
-    // The built-in embedder's.
-    let Ok(one) = <&[u64; 4]>::try_from(one) else { return super::plain_differing(one, several, those) };
-    let (several, _) = several.as_chunks::<4>();
+fn some_heads_counted(one: u64, several: &[u64], those: &[u32]) -> Vec<u8> {
     let mut counts = Vec::with_capacity(those.len());
-    for (at, no) in those.iter().enumerate() {
-        if let Some(ahead) = those.get(at + super::AHEAD) {
-            super::fetch(&several[*ahead as usize]);
-        }
-        let other = &several[*no as usize];
-        let (first, second) = ((one[0] ^ other[0]).count_ones(), (one[1] ^ other[1]).count_ones());
-        let (third, fourth) = ((one[2] ^ other[2]).count_ones(), (one[3] ^ other[3]).count_ones());
-        counts.push(((first + second + third + fourth) as u16, *no));
+    for no in those {
+        counts.push((one ^ several[*no as usize]).count_ones() as u8);
     }
     counts
 }

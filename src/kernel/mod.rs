@@ -9,9 +9,13 @@ mod avx2;
 #[cfg(target_arch = "aarch64")]
 #[allow(unsafe_code, reason = "vector instructions; lengths are cut to whole blocks before any load")]
 mod neon;
+#[allow(unsafe_code, reason = "bytes that lie one behind the other are read as one slice")]
+mod rows;
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code, reason = "vector instructions; lengths are cut to whole blocks before any load")]
 mod vnni;
+
+pub(crate) use rows::Rows;
 
 /// A vector in bytes: `value = bytes[i] * scale`.
 #[derive(Debug, Clone, PartialEq)]
@@ -140,29 +144,18 @@ fn plain_heads_within(one: u64, several: &[u64], most: u32) -> Vec<u32> {
     several.iter().zip(0..).filter(near).map(|(_, no)| no).collect()
 }
 
-/// In how many signs some of several vectors, which lie one behind the other, differ from one; with their numbers.
-pub(crate) fn differing(one: &[u64], several: &[u64], those: &[u32]) -> Vec<(u16, u32)> {
+/// In how many of the first 64 signs some of several vectors differ from one.
+pub(crate) fn some_heads_differing(one: u64, several: &[u64], those: &[u32]) -> Vec<u8> {
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("popcnt") {
-        return avx2::differing(one, several, those);
+        return avx2::some_heads_differing(one, several, those);
     }
-    plain_differing(one, several, those)
+    plain_some_heads_differing(one, several, those)
 }
 
-/// Vectors that are fetched before they are compared.
-const AHEAD: usize = 16;
-
 #[inline(always)]
-fn plain_differing(one: &[u64], several: &[u64], those: &[u32]) -> Vec<(u16, u32)> {
-    let of = |no: u32| &several[no as usize * one.len()..][..one.len()];
-    let differing = |(at, no): (usize, &u32)| {
-        if let Some(ahead) = those.get(at + AHEAD) {
-            fetch(of(*ahead));
-        }
-        let signs = one.iter().zip(of(*no)).map(|(a, b)| (a ^ b).count_ones() as u16).sum::<u16>();
-        (signs, *no)
-    };
-    those.iter().enumerate().map(differing).collect()
+fn plain_some_heads_differing(one: u64, several: &[u64], those: &[u32]) -> Vec<u8> {
+    those.iter().map(|no| (one ^ several[*no as usize]).count_ones() as u8).collect()
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -207,7 +200,7 @@ mod tests {
         }
 
         #[test]
-        fn several_at_once_are_the_same(one in prop_oneof![vector(), proptest::collection::vec(-127_i8..=127, 128)], count in 0_usize..11) {
+        fn several_at_once_are_the_same(one in prop_oneof![vector(), proptest::collection::vec(-127_i8..=127, 112)], count in 0_usize..11) {
             let several: Vec<i8> = (0..count).flat_map(|n| one.iter().map(move |value| value.wrapping_add(n as i8).max(-127))).collect();
             let expected: Vec<i32> = (0..count).map(|n| plain_dot(&one, &several[n * one.len()..(n + 1) * one.len()])).collect();
             let mut sums = vec![0; count];
@@ -231,18 +224,11 @@ mod tests {
         }
 
         #[test]
-        fn signs_differ_where_they_do(
-            one in prop_oneof![vector(), proptest::collection::vec(-127_i8..=127, 256)], count in 0_usize..9,
-            every in 1_usize..3,
-        ) {
-            let several: Vec<Vec<i8>> = (0..count).map(|n| one.iter().map(|value| value.wrapping_mul(n as i8)).collect()).collect();
-            let counted = |other: &Vec<i8>| one.iter().zip(other).filter(|(a, b)| (**a > 0) != (**b > 0)).count() as u16;
-            let expected: Vec<(u16, u32)> = several.iter().map(counted).zip(0..).step_by(every).collect();
-            let those: Vec<u32> = expected.iter().map(|(_, no)| *no).collect();
-            let several: Vec<u64> = several.iter().flat_map(|other| signs(other)).collect();
-            let one: Vec<u64> = signs(&one).collect();
-            prop_assert_eq!(&differing(&one, &several, &those), &expected);
-            prop_assert_eq!(plain_differing(&one, &several, &those), expected);
+        fn signs_are_those_of_the_values(one in prop_oneof![vector(), proptest::collection::vec(-127_i8..=127, 256)]) {
+            let signs: Vec<u64> = signs(&one).collect();
+            let is_set = |at: usize| signs[at / 64] >> (at % 64) & 1 == 1;
+            prop_assert!(one.iter().enumerate().all(|(at, value)| is_set(at) == (*value > 0)));
+            prop_assert_eq!(signs.len(), one.len().div_ceil(64));
         }
 
         #[test]
@@ -251,6 +237,10 @@ mod tests {
         ) {
             let all = plain_heads_differing(one, &several);
             prop_assert_eq!(&heads_differing(one, &several), &all);
+            let those: Vec<u32> = (0..several.len() as u32).rev().step_by(3).collect();
+            let some: Vec<u8> = those.iter().map(|no| all[*no as usize]).collect();
+            prop_assert_eq!(&some_heads_differing(one, &several, &those), &some);
+            prop_assert_eq!(plain_some_heads_differing(one, &several, &those), some);
             let expected: Vec<u32> =
                 all.into_iter().zip(0..).filter(|(signs, _)| u32::from(*signs) <= most).map(|(_, no)| no).collect();
             prop_assert_eq!(&heads_within(one, &several, most), &expected);

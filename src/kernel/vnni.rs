@@ -3,13 +3,15 @@
 
 use std::arch::x86_64::*;
 
+use super::avx2::blocks_of_word;
+
 const BLOCK: usize = 32;
-/// Dimensions of a word's vector: four blocks.
-const WORD: usize = 4 * BLOCK;
+/// Dimensions of a word's vector: three blocks and a half.
+const WORD: usize = 7 * BLOCK / 2;
 /// Vectors that are worked on side by side.
 const BESIDE: usize = 4;
 /// Heads that are compared side by side.
-const HEADS: usize = 8;
+const HEADS: usize = 16;
 
 /// Whether this machine has all that is used here.
 pub(super) fn is_there() -> bool {
@@ -17,6 +19,7 @@ pub(super) fn is_there() -> bool {
         && std::arch::is_x86_feature_detected!("avx512f")
         && std::arch::is_x86_feature_detected!("avx512vl")
         && std::arch::is_x86_feature_detected!("avx512vpopcntdq")
+        && std::arch::is_x86_feature_detected!("popcnt")
 }
 
 pub(super) fn dot(a: &[i8], b: &[i8]) -> i32 {
@@ -56,19 +59,13 @@ unsafe fn dot_blocks(a: *const i8, b: *const i8, length: usize) -> i32 {
 /// The same for a word, whose vector stays in registers meanwhile.
 #[target_feature(enable = "avx2,avx512vnni,avx512vl")]
 unsafe fn dots_of_word(word: &[i8; WORD], several: &[i8], sums: &mut [i32]) {
-    // SAFETY: a word has four blocks, and so has every other; loads may be unaligned.
-    let block = |of: &[i8; WORD], at: usize| unsafe { _mm256_loadu_si256(of.as_ptr().add(at * BLOCK).cast()) };
-    let signed = [block(word, 0), block(word, 1), block(word, 2), block(word, 3)];
-    let plain = [
-        _mm256_abs_epi8(signed[0]),
-        _mm256_abs_epi8(signed[1]),
-        _mm256_abs_epi8(signed[2]),
-        _mm256_abs_epi8(signed[3]),
-    ];
+    let signed = blocks_of_word(word);
+    let [a, b, c, d] = signed;
+    let plain = [_mm256_abs_epi8(a), _mm256_abs_epi8(b), _mm256_abs_epi8(c), _mm256_abs_epi8(d)];
     let product = |other: &[i8; WORD]| {
-        let mut sum = _mm256_setzero_si256();
+        let (mut sum, other) = (_mm256_setzero_si256(), blocks_of_word(other));
         for at in 0..4 {
-            sum = _mm256_dpbusd_epi32(sum, plain[at], _mm256_sign_epi8(block(other, at), signed[at]));
+            sum = _mm256_dpbusd_epi32(sum, plain[at], _mm256_sign_epi8(other[at], signed[at]));
         }
         sum
     };
@@ -93,22 +90,31 @@ fn added_up(a: __m256i, b: __m256i, c: __m256i, d: __m256i) -> __m128i {
     _mm_add_epi32(_mm256_castsi256_si128(halves), _mm256_extracti128_si256::<1>(halves))
 }
 
-/// Goes through eight at a time; where none of them is near, nothing else is done about them.
-#[target_feature(enable = "avx512f,avx512vpopcntdq")]
+/// Goes through sixteen at a time. Which are near cannot be foreseen: their numbers are moved together and written down, and so are
+/// others behind them, which the next ones are written over.
+#[target_feature(enable = "avx512f,avx512vpopcntdq,popcnt")]
 fn near_heads(one: u64, several: &[u64], most: u32) -> Vec<u32> {
     let (wanted, limit) = (_mm512_set1_epi64(one as i64), _mm512_set1_epi64(i64::from(most)));
-    let mut found = Vec::new();
-    let (eights, rest) = several.as_chunks::<HEADS>();
-    for (at, heads) in eights.iter().enumerate() {
+    let near = |heads: &[u64]| {
         // SAFETY: there are eight; loads may be unaligned.
         let heads = unsafe { _mm512_loadu_si512(heads.as_ptr().cast()) };
-        let differing = _mm512_popcnt_epi64(_mm512_xor_si512(wanted, heads));
-        let mut near = _mm512_cmple_epu64_mask(differing, limit);
-        while near != 0 {
-            found.push((at * HEADS) as u32 + near.trailing_zeros());
-            near &= near - 1;
-        }
+        _mm512_cmple_epu64_mask(_mm512_popcnt_epi64(_mm512_xor_si512(wanted, heads)), limit)
+    };
+    let (mut found, mut count) = (Vec::<u32>::with_capacity(several.len() + HEADS), 0);
+    let mut numbers = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+    let (sixteens, rest) = several.as_chunks::<HEADS>();
+    for heads in sixteens {
+        let (first, second) = heads.split_at(HEADS / 2);
+        let near = u16::from(near(first)) | u16::from(near(second)) << (HEADS / 2);
+        // SAFETY: no more were found than were gone through, and there is room for sixteen more than there are.
+        unsafe {
+            _mm512_storeu_si512(found.as_mut_ptr().add(count).cast(), _mm512_maskz_compress_epi32(near, numbers))
+        };
+        count += near.count_ones() as usize;
+        numbers = _mm512_add_epi32(numbers, _mm512_set1_epi32(HEADS as i32));
     }
+    // SAFETY: so many were written.
+    unsafe { found.set_len(count) };
     let before = (several.len() - rest.len()) as u32;
     found.extend(super::plain_heads_within(one, rest, most).into_iter().map(|nth| before + nth));
     found

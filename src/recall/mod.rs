@@ -14,6 +14,7 @@
 
 mod asides;
 mod assemble;
+mod choose;
 mod complete;
 mod counted;
 mod desk;

@@ -1,28 +1,19 @@
 //! The score of every message for a question: signals, weighted and added up.
 
-use super::SignalTable;
 use std::rc::Rc;
 
+use super::SignalTable;
+use super::choose::choose;
 use super::index::ScopeIndex;
 use super::index::docs::DocNo;
-use super::signals::{Asked, Board, KeySignal, Pool, ReplySignal, WordScores};
+use super::signals::{Asked, Board, KeySignal, Pool, ReplySignal};
 use super::weights::Weights;
 use crate::id::MessageId;
 
 /// Up to this many messages of people, every signal is worked out for every message.
 pub(crate) const EXACT_MAX: usize = 1_024;
-/// Beyond, this many are taken by their words, with what was said after them, and this many by their vectors. `docs/recall.md` tells how these were chosen.
-const BY_WORDS: usize = 64;
-const BY_VECTORS: usize = 160;
-/// Of this many that are near by the first signs of their vectors, or of this part of a larger scope.
-const NEAR: usize = 512;
-const NEAR_PART: usize = 16;
-/// And this many replies, with what they answer.
-const REPLIES: usize = 32;
-/// Of those, this many are looked at closely.
+/// Beyond, this many of those that were chosen are looked at closely. `docs/recall.md` tells how these were chosen.
 const CLOSE: usize = 48;
-/// And this many, evenly spread, give the measure.
-const SAMPLE: usize = 32;
 
 /// A message and its score.
 #[derive(Debug, Clone, PartialEq)]
@@ -49,6 +40,11 @@ pub(crate) struct Within {
 }
 
 impl Within {
+    /// Whether nothing is left out.
+    pub(crate) fn holds_all(self) -> bool {
+        self.from.is_none() && self.to.is_none()
+    }
+
     fn holds(self, said_at: i64) -> bool {
         self.from.is_none_or(|from| from <= said_at) && self.to.is_none_or(|to| said_at < to)
     }
@@ -166,33 +162,4 @@ fn explained(
         true => keys.iter().map(|(signal, weight, column)| (signal.name(), weight * column[at])).collect(),
         false => replies.iter().map(|(signal, weight, column)| (signal.name(), weight * column[at])).collect(),
     }
-}
-
-/// In a large scope: the messages that words or vectors bring up, and a sample for the measure.
-fn choose(index: &ScopeIndex, asked: &Asked<'_>, words: &WordScores) -> Pool {
-    let mut keys = words.best_keys(index, BY_WORDS);
-    keys.extend(by_vectors(index, asked));
-    let replies = words.best_replies(REPLIES);
-    let answered: Vec<DocNo> = replies.iter().filter_map(|reply| index.replies.card(*reply).partner()).collect();
-    keys.extend(&answered);
-    keys.iter().for_each(|key| index.keys.fetch(*key));
-    keys.sort_unstable();
-    keys.dedup();
-    let mut replies: Vec<DocNo> =
-        replies.into_iter().chain(keys.iter().filter_map(|key| index.keys.card(*key).partner())).collect();
-    replies.sort_unstable();
-    replies.dedup();
-    Pool { keys, replies, answered, key_sample: spread(index.keys.len()), reply_sample: spread(index.replies.len()) }
-}
-
-/// Evenly spread numbers below `count`.
-fn spread(count: usize) -> Vec<DocNo> {
-    let step = count.div_ceil(SAMPLE).max(1);
-    (0..count as DocNo).step_by(step).collect()
-}
-
-/// The nearest by the signs of their vectors alone; the board then computes the real products.
-fn by_vectors(index: &ScopeIndex, asked: &Asked<'_>) -> Vec<DocNo> {
-    let Some(vector) = asked.plain() else { return Vec::new() };
-    index.keys.signs.nearest(&vector.bytes, NEAR.max(index.keys.len() / NEAR_PART), BY_VECTORS)
 }

@@ -3,11 +3,12 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use super::{EpisodeShelf, HEAD, HeldEpisode, terms_of};
+use super::{EpisodeShelf, HeldEpisode, terms_of};
 use crate::kernel::Bytes;
 use crate::language::Tongue;
 use crate::language::when::TimeRange;
 use crate::model::embed::StaticTable;
+use crate::recall::index::nearest::HEAD;
 use crate::recall::search::Within;
 use crate::topic::Thresholds;
 
@@ -80,44 +81,55 @@ fn candidates(
     shares: &[f32],
     limit: usize,
 ) -> Vec<u32> {
-    let is_there = |slot: usize| shelf.slots[slot].is_some() && overlaps(shelf.times[slot], sought.within);
+    let is_there = |slot: &u32| {
+        let slot = *slot as usize;
+        shelf.slots[slot].is_some() && overlaps(shelf.times[slot], sought.within)
+    };
     let vector = sought.vector.as_ref().filter(|_| limit <= CANDIDATES / 2 && shares.len() > EXACT_MAX);
     let Some(differing) = vector.and_then(|vector| shelf.vectors.differing(vector)) else {
-        return (0..shares.len()).filter(|slot| is_there(*slot)).map(|slot| slot as u32).collect();
+        return (0..shares.len() as u32).filter(is_there).collect();
     };
-    let guess = |differing: usize| sought.thresholds.measured(shelf.vectors.guessed(differing));
+    let guess = |differing: u32| sought.thresholds.measured(shelf.vectors.guessed(differing));
     let guesses: Vec<f32> = (0..=HEAD).map(guess).collect();
-    let seems = |slot: usize| {
-        let date = if range.is_some_and(|range| is_about(shelf.times[slot], range)) { DATE } else { 0.0 };
-        let has_vector = shelf.vectors.scales.get(slot).is_some_and(|scale| *scale != 0.0);
-        let similar = differing.get(slot).filter(|_| has_vector).map_or(0.0, |signs| guesses[usize::from(*signs)]);
-        WORDS * shares[slot] + similar + date
-    };
-    let there = (0..shares.len()).filter(|slot| is_there(*slot));
-    let best = about_highest(shares.len(), there.map(|slot| (seems(slot), slot as u32)), CANDIDATES);
+    let similar = |(differing, scale): (&u8, &f32)| if *scale == 0.0 { 0.0 } else { guesses[usize::from(*differing)] };
+    let similar = differing.iter().zip(&shelf.vectors.scales).map(similar).chain(std::iter::repeat(0.0));
+    let mut seems: Vec<f32> = shares.iter().zip(similar).map(|(share, similar)| WORDS * share + similar).collect();
+    by_time(&mut seems, &shelf.times, range, sought.within);
+    let mut best = about_highest(&seems, CANDIDATES);
+    best.retain(is_there);
     best.iter().for_each(|slot| shelf.vectors.fetch(*slot));
     best
+}
+
+/// Where a time is asked about, what is of that time seems better; where one is given, nothing else seems any good.
+fn by_time(seems: &mut [f32], times: &[(i64, i64)], range: Option<(i64, i64)>, within: Within) {
+    if let Some(range) = range {
+        let of_it = seems.iter_mut().zip(times).filter(|(_, times)| is_about(**times, range));
+        of_it.for_each(|(seems, _)| *seems += DATE);
+    }
+    if !within.holds_all() {
+        let others = seems.iter_mut().zip(times).filter(|(_, times)| !overlaps(**times, within));
+        others.for_each(|(seems, _)| *seems = f32::MIN);
+    }
 }
 
 /// Into how many classes scores are put, and between which scores they lie: what is beyond is as good as the first or the last.
 const CLASSES: usize = 256;
 const SEEMS: (f32, f32) = (-0.5, 1.5);
 
-/// Of at most `all`, those with the highest scores: so many, and all others whose scores are of the same class as the last of them.
-fn about_highest(all: usize, scored: impl Iterator<Item = (f32, u32)>, count: usize) -> Vec<u32> {
-    let class = |score: f32| ((score - SEEMS.0) * (CLASSES as f32 / (SEEMS.1 - SEEMS.0))) as u8;
-    let (mut classed, mut sizes) = (Vec::with_capacity(all), [0; CLASSES]);
-    for (score, slot) in scored {
-        sizes[usize::from(class(score))] += 1;
-        classed.push((class(score), slot));
-    }
+/// The slots with the highest scores: so many, and all others whose scores are of the same class as the last of them.
+fn about_highest(scores: &[f32], count: usize) -> Vec<u32> {
+    let class = |score: &f32| ((score - SEEMS.0) * (CLASSES as f32 / (SEEMS.1 - SEEMS.0))) as u8;
+    let classes: Vec<u8> = scores.iter().map(class).collect();
+    let mut sizes = [0; CLASSES];
+    classes.iter().for_each(|class| sizes[usize::from(*class)] += 1);
     let mut taken = 0;
     let least = (0..=u8::MAX).rev().find(|class| {
         taken += sizes[usize::from(*class)];
         taken >= count
     });
     let least = least.unwrap_or(0);
-    classed.into_iter().filter(|(class, _)| *class >= least).map(|(_, slot)| slot).collect()
+    classes.into_iter().zip(0..).filter(|(class, _)| *class >= least).map(|(_, slot)| slot).collect()
 }
 
 /// Whether something that began and ended then is about a time.

@@ -19,10 +19,11 @@ use jiff::Timestamp;
 use uuid::Uuid;
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::index::nearest::{HEAD, head};
 use super::{AsideSource, TurnRange};
 use crate::episode::{Episode, Level};
 use crate::id::{EpisodeId, SessionId};
-use crate::kernel::{Bytes, dot, fetch, heads_differing, quantise, signs};
+use crate::kernel::{Bytes, Rows, dot, fetch, heads_differing, quantise};
 use crate::language::{Tongue, is_stop, term, tongue, words};
 use crate::message::Role;
 
@@ -202,15 +203,11 @@ impl EpisodeShelf {
     }
 }
 
-/// Signs that are looked at first.
-const HEAD: usize = u64::BITS as usize;
-
 /// The vectors of all summaries, by slot, one behind the other: a question is compared with each of them.
 #[derive(Debug, Default)]
 struct Vectors {
-    /// Of the first that came; an embedder has no others.
-    dimensions: usize,
-    bytes: Vec<i8>,
+    /// As long as the first that came; an embedder has no others.
+    rows: Rows,
     /// Their first signs, which tell which are worth comparing.
     heads: Vec<u64>,
     /// Zero where there is none.
@@ -223,16 +220,16 @@ impl Vectors {
         let at = slot as usize;
         self.scales.resize(self.scales.len().max(at + 1), 0.0);
         let Some(vector) = vector else { return 0 };
-        if self.dimensions == 0 {
-            self.dimensions = vector.bytes.len();
+        if self.rows.dimensions() == 0 {
+            self.rows = Rows::new(vector.bytes.len());
         }
-        if self.dimensions != vector.bytes.len() {
+        if self.rows.dimensions() != vector.bytes.len() {
             return 0;
         }
-        self.bytes.resize(self.scales.len() * self.dimensions, 0);
-        self.bytes[at * self.dimensions..][..self.dimensions].copy_from_slice(&vector.bytes);
+        self.rows.resize(self.scales.len());
+        self.rows.put(at, &vector.bytes);
         self.heads.resize(self.scales.len(), 0);
-        self.heads[at] = signs(&vector.bytes).next().unwrap_or(0);
+        self.heads[at] = head(&vector.bytes);
         self.scales[at] = vector.scale;
         self.vector_bytes()
     }
@@ -244,38 +241,35 @@ impl Vectors {
     }
 
     fn vector_bytes(&self) -> usize {
-        self.dimensions + size_of::<u64>()
+        self.rows.dimensions() + size_of::<u64>()
     }
 
     /// In how many of the first signs each summary's vector differs from another, by slot; nothing where they cannot be compared.
     fn differing(&self, other: &Bytes) -> Option<Vec<u8>> {
-        let head = signs(&other.bytes).next().filter(|_| other.bytes.len() == self.dimensions)?;
-        Some(heads_differing(head, &self.heads))
+        (other.bytes.len() == self.rows.dimensions()).then(|| heads_differing(head(&other.bytes), &self.heads))
     }
 
     /// How similar two vectors are about that differ in so many of the first signs, near enough to the cosine of the angle between
     /// them.
-    fn guessed(&self, differing: usize) -> f32 {
-        let alike = 1.0 - 2.0 * differing as f32 / self.dimensions.min(HEAD) as f32;
+    fn guessed(&self, differing: u32) -> f32 {
+        let alike = 1.0 - 2.0 * differing as f32 / self.rows.dimensions().min(HEAD as usize) as f32;
         alike * (1.5 - 0.5 * alike * alike)
     }
 
     /// Has a vector brought nearer, without waiting for it.
     fn fetch(&self, slot: u32) {
-        let at = slot as usize * self.dimensions;
-        if let Some(own) = self.bytes.get(at..at + self.dimensions) {
-            fetch(own);
+        if self.scales[slot as usize] != 0.0 {
+            fetch(self.rows.get(slot as usize));
         }
     }
 
     /// How similar a summary is to another vector, if both can be compared.
     fn similarity(&self, slot: u32, other: &Bytes) -> Option<f32> {
-        let (at, scale) = (slot as usize, self.scales[slot as usize]);
-        if scale == 0.0 || other.bytes.len() != self.dimensions {
+        let scale = self.scales[slot as usize];
+        if scale == 0.0 || other.bytes.len() != self.rows.dimensions() {
             return None;
         }
-        let own = &self.bytes[at * self.dimensions..][..self.dimensions];
-        Some(dot(own, &other.bytes) as f32 * scale * other.scale)
+        Some(dot(self.rows.get(slot as usize), &other.bytes) as f32 * scale * other.scale)
     }
 }
 

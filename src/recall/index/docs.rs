@@ -4,10 +4,10 @@
 //! added and taken away at the end only; see `ScopeIndex` for changes further back.
 
 use super::card::Card;
-use super::nearest::Signs;
+use super::nearest::Heads;
 use super::vocabulary::{TermNo, Vocabulary, WordNo};
 use crate::id::MessageId;
-use crate::kernel::{Bytes, fetch};
+use crate::kernel::{Bytes, Rows, fetch};
 use crate::recall::marks::Marks;
 
 /// A message's number in its table.
@@ -84,27 +84,43 @@ impl Posting {
     }
 }
 
+/// By whom a message was said, and in which session.
+#[derive(Debug, Clone, Copy)]
+struct Origin {
+    /// The largest for a session whose number is larger.
+    session: u16,
+    speaker: u16,
+}
+
+/// The days since 1970 on which something may have been said: those before and after are taken for the first and the last.
+pub(crate) type Day = u16;
+
+/// The time of a day, in microseconds.
+pub(crate) const DAY: i64 = 86_400_000_000;
+
 /// Most messages in one table: their numbers have 24 bits.
 pub(crate) const DOCS_MAX: usize = (1 << 24) - 1;
 
 /// Messages, with a card for each.
 #[derive(Default)]
 pub(crate) struct Docs {
-    dimensions: usize,
     pub(crate) ids: Vec<MessageId>,
     cards: Vec<Card>,
     pub(crate) length_total: u64,
     words: Vec<PackedWord>,
-    vectors: Vec<i8>,
+    vectors: Rows,
     /// Of the vectors.
-    pub(crate) signs: Signs,
+    pub(crate) heads: Heads,
+    /// Little memory for all of them, where no card has to be read for it.
+    origins: Vec<Origin>,
+    days: Vec<Day>,
     postings: Vec<Vec<Posting>>,
     postings_total: usize,
 }
 
 impl Docs {
     pub(crate) fn new(dimensions: usize) -> Self {
-        Self { dimensions, signs: Signs::new(dimensions), ..Self::default() }
+        Self { vectors: Rows::new(dimensions), ..Self::default() }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -123,6 +139,8 @@ impl Docs {
         self.postings_total += terms.len();
         self.length_total += u64::from(length);
         self.ids.push(doc.id);
+        self.origins.push(Origin { session: two_bytes(doc.session), speaker: doc.speaker });
+        self.days.push(doc.said_at.div_euclid(DAY).clamp(0, Day::MAX.into()) as Day);
         let words_start = self.words.len() as u32;
         self.words.extend(&doc.words);
         let scale = self.push_vector(doc.vector.as_ref());
@@ -175,26 +193,46 @@ impl Docs {
         if posting.session == u16::MAX { self.card(posting.doc()).session } else { posting.session.into() }
     }
 
+    /// The session of a message, and who said it. No card is read for it.
+    #[inline]
+    pub(crate) fn origin(&self, no: DocNo) -> (u32, u16) {
+        let Origin { session, speaker } = self.origins[no as usize];
+        let session = if session == u16::MAX { self.card(no).session } else { session.into() };
+        (session, speaker)
+    }
+
+    /// The day on which a message was said. No card is read for it.
+    #[inline]
+    pub(crate) fn day(&self, no: DocNo) -> Day {
+        self.days[no as usize]
+    }
+
     /// What is known of all of them.
     pub(crate) fn cards(&self) -> &[Card] {
         &self.cards
     }
 
-    /// Has what is known of a message and what it means brought nearer, without waiting for it.
+    /// Has what is known of a message brought nearer, without waiting for it.
     #[inline]
-    pub(crate) fn fetch(&self, no: DocNo) {
+    pub(crate) fn fetch_card(&self, no: DocNo) {
         fetch(self.card(no));
-        let at = no as usize * self.dimensions;
-        fetch(&self.vectors[at..at + self.dimensions]);
+    }
+
+    /// The same with what it means.
+    #[inline]
+    pub(crate) fn fetch_vector(&self, no: DocNo) {
+        fetch(self.vectors.get(no as usize));
     }
 
     /// Answers what a byte of it is worth.
     fn push_vector(&mut self, vector: Option<&Bytes>) -> f32 {
-        let fits = vector.filter(|vector| vector.bytes.len() == self.dimensions);
-        let zeros = vec![0; if fits.is_some() { 0 } else { self.dimensions }];
-        let bytes = fits.map_or(zeros.as_slice(), |vector| &vector.bytes);
-        self.signs.push(bytes);
-        self.vectors.extend(bytes);
+        let (no, dimensions) = (self.heads.len(), self.vectors.dimensions());
+        self.vectors.resize(no + 1);
+        let fits = vector.filter(|vector| vector.bytes.len() == dimensions);
+        if let Some(vector) = fits {
+            self.vectors.put(no, &vector.bytes);
+        }
+        self.heads.push(self.vectors.get(no));
         fits.map_or(0.0, |vector| vector.scale)
     }
 
@@ -215,8 +253,10 @@ impl Docs {
         self.ids.truncate(at);
         self.cards.truncate(at);
         self.words.truncate(self.words.len() - doc.words.len());
-        self.vectors.truncate(at * self.dimensions);
-        self.signs.truncate(at);
+        self.vectors.truncate(at);
+        self.heads.truncate(at);
+        self.origins.truncate(at);
+        self.days.truncate(at);
         Some(doc)
     }
 
@@ -245,9 +285,8 @@ impl Docs {
     /// The vector of a message and its scale; `None` while it has none.
     #[inline]
     pub(crate) fn vector(&self, no: DocNo) -> Option<(&[i8], f32)> {
-        let at = no as usize * self.dimensions;
         let scale = self.card(no).scale;
-        (scale != 0.0).then(|| (&self.vectors[at..at + self.dimensions], scale))
+        (scale != 0.0).then(|| (self.vectors.get(no as usize), scale))
     }
 
     /// The messages that use a term, oldest first.
@@ -259,8 +298,10 @@ impl Docs {
     /// Gives back memory that was taken to grow into.
     pub(crate) fn shrink(&mut self) {
         self.words.shrink_to_fit();
-        self.vectors.shrink_to_fit();
-        self.signs.shrink();
+        self.vectors.shrink();
+        self.heads.shrink();
+        self.origins.shrink_to_fit();
+        self.days.shrink_to_fit();
         self.postings.iter_mut().for_each(Vec::shrink_to_fit);
         self.postings.shrink_to_fit();
         self.ids.shrink_to_fit();
@@ -277,8 +318,10 @@ impl Docs {
         self.ids.capacity() * size_of::<MessageId>()
             + self.cards.capacity() * size_of::<Card>()
             + self.words.capacity() * 4
-            + self.vectors.capacity()
-            + self.signs.bytes()
+            + self.vectors.bytes()
+            + self.heads.bytes()
+            + self.origins.capacity() * size_of::<Origin>()
+            + self.days.capacity() * size_of::<Day>()
             + self.postings.capacity() * 24
             + self.postings_total * (size_of::<Posting>() + 1)
     }

@@ -1,9 +1,11 @@
-//! The vectors that are nearest to another by their signs alone.
+//! The vectors that are near another, by their first signs alone.
 //!
-//! The first 64 signs of all vectors lie close together and are gone through: little memory, however long somebody has talked. Those
-//! that are not far off by these are compared by all their signs.
+//! The first 64 signs of all vectors lie close together and are gone through: little memory, however long somebody has talked.
 
-use crate::kernel::{differing, heads_differing, heads_within, signs};
+use crate::kernel::{heads_differing, heads_within, signs, some_heads_differing};
+
+/// How many signs are looked at.
+pub(crate) const HEAD: u32 = u64::BITS;
 
 /// One in so many heads tells how far the nearest may be. Some that lie together come from memory together.
 const LOOKED_AT: usize = 16;
@@ -11,67 +13,51 @@ const TOGETHER: usize = 8;
 /// How much further off is looked where too few were found.
 const FURTHER: u32 = 2;
 
-/// The signs of vectors.
-#[derive(Debug, Default)]
-pub(crate) struct Signs {
-    dimensions: usize,
-    heads: Vec<u64>,
-    /// Of one vector behind the other.
-    all: Vec<u64>,
+/// The first signs of a vector.
+pub(crate) fn head(vector: &[i8]) -> u64 {
+    signs(vector).next().unwrap_or(0)
 }
 
-impl Signs {
-    /// Of vectors with so many dimensions.
-    pub(crate) fn new(dimensions: usize) -> Self {
-        Self { dimensions, ..Self::default() }
-    }
+/// The first signs of vectors.
+#[derive(Debug, Default)]
+pub(crate) struct Heads {
+    heads: Vec<u64>,
+}
 
-    /// Words of the signs of one vector.
-    fn words(&self) -> usize {
-        self.dimensions.div_ceil(u64::BITS as usize)
+impl Heads {
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.heads.len()
     }
 
     /// Adds a vector.
     pub(crate) fn push(&mut self, vector: &[i8]) {
-        self.all.extend(signs(vector));
-        self.heads.extend(self.all.get(self.heads.len() * self.words()));
+        self.heads.push(head(vector));
     }
 
     /// Takes all vectors away but the first ones.
     pub(crate) fn truncate(&mut self, count: usize) {
-        self.all.truncate(count * self.words());
         self.heads.truncate(count);
     }
 
     /// Gives back memory that was taken to grow into.
     pub(crate) fn shrink(&mut self) {
-        self.all.shrink_to_fit();
         self.heads.shrink_to_fit();
     }
 
     /// About how much memory it takes.
     pub(crate) fn bytes(&self) -> usize {
-        (self.all.capacity() + self.heads.capacity()) * size_of::<u64>()
+        self.heads.capacity() * size_of::<u64>()
     }
 
-    /// The numbers of vectors that differ least from one, in no order; of those that differ as much the first. About so many are
-    /// compared by all their signs.
-    pub(crate) fn nearest(&self, vector: &[i8], compared: usize, count: usize) -> Vec<u32> {
-        if count == 0 || vector.is_empty() || vector.len() != self.dimensions {
-            return Vec::new();
-        }
-        let wanted: Vec<u64> = signs(vector).collect();
-        let near = self.near(wanted[0], compared.max(count), count);
-        let mut near = differing(&wanted, &self.all, &near);
-        if near.len() > count {
-            near.select_nth_unstable(count - 1);
-            near.truncate(count);
-        }
-        near.into_iter().map(|(_, no)| no).collect()
+    /// In how many signs some of the vectors differ from a head.
+    pub(crate) fn differing(&self, head: u64, those: &[u32]) -> Vec<u8> {
+        some_heads_differing(head, &self.heads, those)
     }
 
-    /// About so many vectors whose first signs differ least: no fewer than are wanted, as long as there are as many.
-    fn near(&self, head: u64, about: usize, wanted: usize) -> Vec<u32> {
+    /// The numbers of about so many vectors that differ least from a head, in order: no fewer than are wanted, as long as there are as
+    /// many, and all that differ no more than any of them.
+    pub(crate) fn near(&self, head: u64, about: usize, wanted: usize) -> Vec<u32> {
         let mut most = self.foreseen(head, about);
         loop {
             let near = heads_within(head, &self.heads, most);
@@ -82,14 +68,14 @@ impl Signs {
         }
     }
 
-    /// In how many of the first signs about so many differ at most.
+    /// In how many signs about so many differ at most.
     fn foreseen(&self, head: u64, about: usize) -> u32 {
         let mut some = Vec::with_capacity(self.heads.len() / LOOKED_AT + TOGETHER);
         self.heads.chunks(TOGETHER).step_by(LOOKED_AT).for_each(|together| some.extend_from_slice(together));
         let mut distances = heads_differing(head, &some);
         match distances.len() * about / self.heads.len().max(1) {
             rank if rank < distances.len() => (*distances.select_nth_unstable(rank).1).into(),
-            _ => u64::BITS,
+            _ => HEAD,
         }
     }
 }
@@ -101,34 +87,26 @@ mod tests {
 
     proptest! {
         #[test]
-        fn they_are_the_nearest_of_those_that_are_near(
-            dimensions in 1_usize..200, seeds in proptest::collection::vec(any::<u64>(), 0..400), count in 0_usize..40,
-            more in 0_usize..200,
+        fn none_is_nearer_than_those_that_are_near(
+            seeds in proptest::collection::vec(any::<u64>(), 0..400), wanted in 0_usize..40, more in 0_usize..200,
         ) {
             let vector = |seed: u64| -> Vec<i8> {
-                let spread = |at: usize| (seed % 97 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(7 * at as u32) as i8;
-                (0..dimensions).map(spread).collect()
+                let spread = |at: u32| (seed % 97 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(7 * at) as i8;
+                (0..100).map(spread).collect()
             };
-            let mut held = Signs::new(dimensions);
+            let mut held = Heads::default();
             seeds.iter().for_each(|seed| held.push(&vector(*seed)));
-            let one: Vec<u64> = signs(&vector(5)).collect();
-            let near = held.near(one[0], count + more, count);
-            let head = |no: u32| (one[0] ^ held.heads[no as usize]).count_ones();
-            let furthest = near.iter().map(|no| head(*no)).max().unwrap_or(0);
-            prop_assert!(near.len() >= count.min(seeds.len()));
-            prop_assert!((0..seeds.len() as u32).all(|no| near.contains(&no) || head(no) >= furthest));
-
-            let all = |no: &u32| signs(&vector(seeds[*no as usize])).zip(&one).map(|(a, b)| (a ^ b).count_ones()).sum::<u32>();
-            let mut expected: Vec<(u32, u32)> = near.iter().map(|no| (all(no), *no)).collect();
-            expected.sort_unstable();
-            let mut expected: Vec<u32> = expected.into_iter().take(count).map(|(_, no)| no).collect();
-            let mut found = held.nearest(&vector(5), count + more, count);
-            expected.sort_unstable();
-            found.sort_unstable();
-            prop_assert_eq!(found, expected);
+            let one = head(&vector(5));
+            let near = held.near(one, wanted + more, wanted);
+            let all: Vec<u32> = (0..seeds.len() as u32).collect();
+            let differing = held.differing(one, &all);
+            let furthest = near.iter().map(|no| differing[*no as usize]).max();
+            prop_assert!(near.len() >= wanted.min(seeds.len()));
+            let is_near = |no: &u32| furthest.is_some_and(|furthest| differing[*no as usize] <= furthest);
+            prop_assert_eq!(near, all.into_iter().filter(is_near).collect::<Vec<u32>>());
 
             held.truncate(seeds.len() / 2);
-            prop_assert!(held.nearest(&vector(5), count, count).len() == count.min(seeds.len() / 2));
+            prop_assert!(held.near(one, wanted, wanted).len() >= wanted.min(seeds.len() / 2));
         }
     }
 }

@@ -18,8 +18,8 @@ pub(crate) type WordNo = u32;
 pub(crate) type TermNo = u32;
 
 /// Dimensions of word vectors: the first of the built-in table's, whichever embedder is set for messages. The table is
-/// sorted by how much each dimension tells, and half of them tell words apart as well as all.
-pub(crate) const WORD_DIMENSIONS: usize = 128;
+/// sorted by how much each dimension tells, and these tell words apart as well as all.
+pub(crate) const WORD_DIMENSIONS: usize = 112;
 
 /// What words are compared by, in one place.
 pub(crate) struct WordVector {
@@ -40,6 +40,16 @@ impl WordVector {
     }
 }
 
+/// A word that has a vector as soon as one asks for it. It comes from memory in two pieces: words of a message lie anywhere, and each
+/// of them is waited for.
+#[repr(align(64))]
+struct Word {
+    vector: OnceLock<WordVector>,
+    tongue: Tongue,
+}
+
+const _: () = assert!(size_of::<Word>() == 128, "a word is no more than two pieces");
+
 /// All words of a scope. Words are never removed; a scope that forgets much is loaded anew.
 ///
 /// A word is known by a hash of 64 bits and not by its letters: comparing those was half of the work of loading a scope, and of
@@ -56,7 +66,7 @@ pub(crate) struct Vocabulary {
     term_of: Vec<TermNo>,
     /// The language and the vector of each word, which is worked out when one asks for it or when nobody waits: it was a quarter
     /// of the work of loading a scope.
-    vectors: Vec<(Tongue, OnceLock<WordVector>)>,
+    vectors: Vec<Word>,
     /// Up to which word vectors were worked out.
     prepared: AtomicUsize,
 }
@@ -83,7 +93,7 @@ impl Vocabulary {
         self.ends.push(self.letters.len() as u32);
         self.words[tongue as usize].insert(hash, no);
         self.term_of.push(term);
-        self.vectors.push((tongue, OnceLock::new()));
+        self.vectors.push(Word { vector: OnceLock::new(), tongue });
         no
     }
 
@@ -124,7 +134,7 @@ impl Vocabulary {
 
     /// A word's vector, and its term.
     pub(crate) fn vector(&self, word: WordNo) -> &WordVector {
-        let (tongue, vector) = &self.vectors[word as usize];
+        let Word { vector, tongue } = &self.vectors[word as usize];
         vector.get_or_init(|| WordVector::of(self.text(word), *tongue, self.term_of(word)))
     }
 
@@ -160,10 +170,7 @@ impl Vocabulary {
         const TERM: usize = 2 * HASHED;
         // A hash and a number, and room to grow.
         const HASHED: usize = 17;
-        self.letters.capacity()
-            + self.len() * WORD
-            + self.vectors.capacity() * size_of::<(Tongue, OnceLock<WordVector>)>()
-            + self.terms() * TERM
+        self.letters.capacity() + self.len() * WORD + self.vectors.capacity() * size_of::<Word>() + self.terms() * TERM
     }
 }
 

@@ -57,6 +57,13 @@ pub struct Question {
     pub follows_up: bool,
 }
 
+impl Question {
+    /// Whether it asks about a time.
+    pub(crate) fn is_dated(&self) -> bool {
+        self.range.is_some() || !self.months.is_empty()
+    }
+}
+
 /// What kind of answer a question wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Kinds {

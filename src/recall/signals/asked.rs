@@ -1,10 +1,13 @@
 //! A question in the words and vectors of one scope, and what its words find there.
 
+use std::cmp::Reverse;
+
 use jiff::tz::TimeZone;
 
 use super::late::{AskedWord, Late};
 use super::lexical::{self, AskedTerm, Named, Scores, Terms, idf};
-use crate::kernel::{Bytes, fetch, quantise};
+use super::{Moments, priors};
+use crate::kernel::{Bytes, quantise};
 use crate::language::{Tongue, is_stop, term, words};
 use crate::model::embed::StaticTable;
 use crate::recall::complete::Added;
@@ -142,6 +145,16 @@ impl<'a> Asked<'a> {
         Late::new(index, self.words.clone(), self.word_vectors.clone())
     }
 
+    /// The person the question is about, if it names one.
+    pub(crate) fn speaker(&self) -> Option<u16> {
+        self.speaker
+    }
+
+    /// Whether something was said at the time that is asked about.
+    pub(crate) fn date(&self, said_at: i64) -> f32 {
+        priors::date(self.question, said_at, &self.zone)
+    }
+
     /// The question's vector without names.
     pub(crate) fn plain(&self) -> Option<&Bytes> {
         self.plain.as_ref()
@@ -176,37 +189,42 @@ fn followed<T>(messages: usize, terms: Vec<T>, uses: impl Fn(&T) -> usize) -> Te
 pub(crate) struct WordScores {
     pub(super) terms: Terms,
     /// BM25 of each message.
-    pub(super) own: Scores,
-    /// BM25 of each session.
-    pub(super) sessions: Scores,
+    pub(crate) own: Scores,
+    /// BM25 of each session, where there are several.
+    pub(crate) sessions: Scores,
     /// BM25 of each reply.
     pub(super) replies: Scores,
 }
 
 impl WordScores {
-    /// The messages that have most to do with the words, and the sessions they were said in, and what was said right after them. No
-    /// card is read of others: there are many, and each would have to be waited for.
-    pub(crate) fn best_keys(&self, index: &ScopeIndex, count: usize) -> Vec<DocNo> {
-        let mut best = highest(lexical::with_sessions(index, &self.terms, &self.own, &self.sessions), count);
-        best.iter().for_each(|no| fetch(index.keys.card(*no)));
-        let after: Vec<DocNo> = best.iter().filter_map(|no| index.keys.card(*no).after()).collect();
-        best.extend(after);
-        best
+    /// Mean and spread of the scores of messages' sessions, over all messages.
+    pub(crate) fn moments_of_sessions(&self, index: &ScopeIndex) -> Moments {
+        let said = |session: &DocNo| index.sessions[*session as usize].keys.len();
+        let found = self.sessions.found().map(|(session, score)| (score, said(&session)));
+        Moments::with_zeros(found, index.keys.len())
     }
 
     /// The replies that have most to do with the words.
     pub(crate) fn best_replies(&self, count: usize) -> Vec<DocNo> {
-        highest(self.replies.found().map(|(no, score)| (score, no)).collect(), count)
+        let best = highest(self.replies.found().map(|(no, score)| (score, no)).collect(), count);
+        best.into_iter().map(|(_, no)| no).collect()
     }
 }
 
-/// The numbers of the highest scores, in no order; of equal ones the older.
-pub(crate) fn highest(mut scored: Vec<(f32, DocNo)>, count: usize) -> Vec<DocNo> {
+/// The highest scores, in no order; of equal ones the older.
+pub(crate) fn highest(mut scored: Vec<(f32, DocNo)>, count: usize) -> Vec<(f32, DocNo)> {
     if scored.len() > count && count > 0 {
-        scored.select_nth_unstable_by(count - 1, |a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        scored.select_nth_unstable_by_key(count - 1, |(score, no)| Reverse(rank(*score, *no)));
     }
     scored.truncate(count);
-    scored.into_iter().map(|(_, no)| no).collect()
+    scored
+}
+
+/// A number that is the higher the higher a score is, and of equal ones the older: comparing numbers is quick.
+fn rank(score: f32, no: DocNo) -> u64 {
+    let bits = score.to_bits();
+    let ordered = if bits >> 31 == 0 { bits | 1 << 31 } else { !bits };
+    u64::from(ordered) << u32::BITS | u64::from(!no)
 }
 
 /// A term as the scope knows it: by the question's language, else by the same word in another.
@@ -229,6 +247,20 @@ fn name_terms(index: &ScopeIndex, participants: &[u16]) -> Vec<(String, u16)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn the_highest_are_the_first_of_all_in_order(scores in proptest::collection::vec(-3.0_f32..3.0, 0..50), count in 1_usize..60) {
+            let scored: Vec<(f32, DocNo)> = scores.iter().map(|score| score.round()).zip(0..).collect();
+            let mut expected = scored.clone();
+            expected.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+            expected.truncate(count);
+            let mut found = highest(scored, count);
+            found.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+            prop_assert_eq!(found, expected);
+        }
+    }
 
     #[track_caller]
     fn check(messages: usize, uses: &[usize], expected: &[usize]) {

@@ -19,6 +19,7 @@ const LATE_MIN: f32 = 0.25;
 /// Which messages are scored, and which give the measure.
 pub(crate) struct Pool {
     pub(crate) keys: Vec<DocNo>,
+    /// Those to messages that are looked at closely come to them.
     pub(crate) replies: Vec<DocNo>,
     /// Messages that stay in whatever their score, because replies to them were found.
     pub(crate) answered: Vec<DocNo>,
@@ -46,6 +47,7 @@ pub(crate) struct Board<'a> {
     asked: &'a Asked<'a>,
     pool: Pool,
     words: WordScores,
+    full: Dots<'a>,
     plain: Dots<'a>,
     replies: Dots<'a>,
     late: Late<'a>,
@@ -60,6 +62,7 @@ impl<'a> Board<'a> {
             asked,
             pool,
             words,
+            full: Dots::new(&index.keys, asked.full.clone()),
             plain: Dots::new(&index.keys, asked.plain.clone()),
             replies: Dots::new(&index.replies, asked.plain.clone()),
             late: asked.late(index),
@@ -81,7 +84,8 @@ impl<'a> Board<'a> {
     /// all their replies.
     pub(crate) fn narrow(&mut self, weights: &[(KeySignal, f32)], count: usize) {
         let scores = self.at_little_cost(weights);
-        let mut kept = highest(scores.into_iter().zip(0..).collect(), count);
+        let best = highest(scores.into_iter().zip(0..).collect(), count);
+        let mut kept: Vec<DocNo> = best.into_iter().map(|(_, at)| at).collect();
         let place = |no: &DocNo| self.pool.keys.binary_search(no).ok();
         kept.extend(self.pool.answered.iter().filter_map(place).map(|at| at as DocNo));
         kept.sort_unstable();
@@ -89,9 +93,10 @@ impl<'a> Board<'a> {
         let of = |values: &[f32]| Rc::new(kept.iter().map(|at| values[*at as usize]).collect::<Vec<f32>>());
         self.columns.iter_mut().flatten().for_each(|column| *column = of(column));
         self.pool.keys = kept.iter().map(|at| self.pool.keys[*at as usize]).collect();
-        let keys = &self.pool.keys;
-        let is_kept = |key: DocNo| keys.binary_search(&key).is_ok();
-        self.pool.replies.retain(|no| self.index.replies.card(*no).partner().is_none_or(is_kept));
+        let replies = self.pool.keys.iter().filter_map(|key| self.index.keys.card(*key).partner());
+        self.pool.replies.extend(replies);
+        self.pool.replies.sort_unstable();
+        self.pool.replies.dedup();
     }
 
     /// Scores without the signals that cost much. Late interaction finds at least the words that are there: they stand
@@ -126,7 +131,7 @@ impl<'a> Board<'a> {
         let similar = if is_key { self.plain.of(no) } else { self.replies.of(no) };
         similar >= near
             || self.late.reaches(docs, no, LATE_MIN)
-            || priors::date(question, said_at, &self.asked.zone) > 0.0
+            || self.asked.date(said_at) > 0.0
             || (is_key && question.kind.req && (marks.instructs || marks.prefers))
             || (question.kind.list && !self.words.terms.followed.is_empty())
     }
@@ -156,11 +161,11 @@ impl<'a> Board<'a> {
             // Without names it is the same question.
             Similar if self.asked.full == self.asked.plain => self.column(SimilarPlain).to_vec(),
             Similar => {
-                let mut full = Dots::new(&self.index.keys, self.asked.full.clone());
-                self.measured(|_, no| full.of(no))
+                self.meet();
+                self.measured(|board, no| board.full.of(no))
             }
             SimilarPlain => {
-                self.plain.meet(self.pool.keys.iter().copied());
+                self.meet();
                 self.measured(|board, no| board.plain.of(no))
             }
             SimilarBefore => self.similar_before(),
@@ -176,7 +181,8 @@ impl<'a> Board<'a> {
             LateList => self.only_if(kind.list, Late),
             ReplyWords => self.reply_words_of_keys(),
             ReplySimilar => {
-                self.replies.meet(self.pool.keys.iter().filter_map(|no| self.index.keys.card(*no).partner()));
+                let replies = self.pool.keys.iter().filter_map(|no| self.index.keys.card(*no).partner());
+                dense::meet(&mut [&mut self.replies], replies);
                 self.measured(|board, no| {
                     board.index.keys.card(no).partner().map_or(0.0, |reply| board.replies.of(reply))
                 })
@@ -188,6 +194,15 @@ impl<'a> Board<'a> {
         }
     }
 
+    /// Works out what the question's vectors have to do with messages.
+    fn meet(&mut self) {
+        let messages = self.pool.keys.iter().chain(&self.pool.key_sample).copied();
+        match self.asked.full == self.asked.plain {
+            true => dense::meet(&mut [&mut self.plain], messages),
+            false => dense::meet(&mut [&mut self.plain, &mut self.full], messages),
+        }
+    }
+
     /// Whether a prior can be anything but zero for this question.
     fn matters(&self, signal: KeySignal) -> bool {
         use KeySignal::*;
@@ -196,7 +211,7 @@ impl<'a> Board<'a> {
             Speaker => self.asked.speaker.is_some(),
             When => question.when,
             Number => question.many,
-            Date => question.range.is_some() || !question.months.is_empty(),
+            Date => question.is_dated(),
             Place => question.place,
             Title => question.title,
             InstructsRequest | PrefersRequest => question.kind.req,
@@ -219,7 +234,7 @@ impl<'a> Board<'a> {
             Novelty => card.novelty,
             When => priors::when(question, marks),
             Number => priors::number(question, marks),
-            Date => priors::date(question, card.said_at, &self.asked.zone),
+            Date => self.asked.date(card.said_at),
             Place => priors::place(question, marks, self.capitals(no)),
             Title => priors::title(question, marks, self.capitals(no)),
             Instructs => flag(marks.instructs),
@@ -263,10 +278,7 @@ impl<'a> Board<'a> {
 
     /// Scores of sessions, normalised over all messages, for those at hand.
     fn by_session(&self) -> Vec<f32> {
-        let scores = &self.words.sessions;
-        let said = |session: &DocNo| self.index.sessions[*session as usize].keys.len();
-        let found = scores.found().map(|(session, score)| (score, said(&session)));
-        let moments = Moments::with_zeros(found, self.index.keys.len());
+        let (scores, moments) = (&self.words.sessions, self.words.moments_of_sessions(self.index));
         self.pool.keys.iter().map(|no| moments.z(scores.of(self.index.keys.card(*no).session))).collect()
     }
 
@@ -339,7 +351,7 @@ impl<'a> Board<'a> {
         if count == 0 || self.asked.plain.is_none() {
             return vec![0.0; self.pool.keys.len()];
         }
-        let found = highest(first, count);
+        let found: Vec<DocNo> = highest(first, count).into_iter().map(|(_, no)| no).collect();
         let moved = self.asked.plain.as_ref().and_then(|plain| dense::towards(plain, &self.index.keys, &found));
         let mut moved = Dots::new(&self.index.keys, moved);
         self.measured(|_, no| moved.of(no))
@@ -380,9 +392,7 @@ impl<'a> Board<'a> {
             KeyLength => self.of_its_key(KeySignal::Length),
             KeyNovelty => self.of_its_key(KeySignal::Novelty),
             Date => {
-                let date = |no: &DocNo| {
-                    priors::date(self.asked.question, self.index.replies.card(*no).said_at, &self.asked.zone)
-                };
+                let date = |no: &DocNo| self.asked.date(self.index.replies.card(*no).said_at);
                 self.pool.replies.iter().map(date).collect()
             }
         }

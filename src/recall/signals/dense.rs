@@ -4,7 +4,7 @@
 //! arithmetic on them. The vector of a window is never built: its product with the question is the sum of its
 //! members' products, and its length follows from the products between them, which the index keeps.
 
-use crate::kernel::{Bytes, dot, fetch, quantise};
+use crate::kernel::{Bytes, dot, quantise};
 use crate::recall::index::docs::{DocNo, Docs, NONE};
 use crate::recall::index::{NEAR, ScopeIndex};
 use crate::recall::signals::spare::Spare;
@@ -21,11 +21,6 @@ pub(crate) struct Dots<'a> {
 impl<'a> Dots<'a> {
     pub(crate) fn new(docs: &'a Docs, vector: Option<Bytes>) -> Self {
         Self { docs, vector, values: Spare::take(docs.len()), known: Vec::new() }
-    }
-
-    /// Has the vectors of some messages fetched at once: asked for one by one, each would be waited for.
-    pub(crate) fn meet(&self, messages: impl Iterator<Item = DocNo>) {
-        messages.filter_map(|no| self.docs.vector(no)).for_each(|(bytes, _)| fetch(bytes));
     }
 
     /// The product with a message; zero where either has no vector.
@@ -52,6 +47,23 @@ impl<'a> Dots<'a> {
 impl Drop for Dots<'_> {
     fn drop(&mut self) {
         self.known.iter().for_each(|no| self.values.zeros[*no as usize] = 0.0);
+    }
+}
+
+/// Vectors that are fetched before they are compared.
+const AHEAD: usize = 8;
+
+/// Works out products with some messages, all that are wanted with one before the next. Their vectors lie anywhere in memory: each is
+/// fetched while those before it are compared.
+pub(crate) fn meet(dots: &mut [&mut Dots<'_>], messages: impl Iterator<Item = DocNo> + Clone) {
+    let Some(docs) = dots.first().map(|dots| dots.docs) else { return };
+    let mut ahead = messages.clone();
+    ahead.by_ref().take(AHEAD).for_each(|no| docs.fetch_vector(no));
+    for no in messages {
+        if let Some(next) = ahead.next() {
+            docs.fetch_vector(next);
+        }
+        dots.iter_mut().for_each(|dots| _ = dots.of(no));
     }
 }
 

@@ -13,7 +13,7 @@ pub(crate) mod lexical;
 pub(crate) mod priors;
 mod spare;
 
-pub(crate) use asked::{Asked, QuestionVectors, WordScores};
+pub(crate) use asked::{Asked, QuestionVectors, WordScores, highest};
 pub(crate) use board::{Board, Pool};
 
 macro_rules! signals {
@@ -220,6 +220,11 @@ impl Moments {
         }
         let mean = sum / count as f64;
         Self { mean, spread: (squares / count as f64 - mean * mean).max(0.0).sqrt() }
+    }
+
+    /// How many spreads one is: where values are only compared with each other, the mean does not matter. Nothing where all are the same.
+    pub(crate) fn of_one(self) -> f32 {
+        if self.spread < 1e-3 { 0.0 } else { (1.0 / self.spread) as f32 }
     }
 
     /// A value as a number of spreads above the mean.

@@ -257,18 +257,11 @@ fn length(index: &ScopeIndex, no: DocNo, around: Around) -> u32 {
     u32::from(card.length_with_before) + if around == Around::Both { after() } else { 0 }
 }
 
-/// The scores of messages, each with that of its session.
-pub(crate) fn with_sessions(index: &ScopeIndex, terms: &Terms, own: &Scores, sessions: &Scores) -> Vec<(f32, DocNo)> {
-    let docs = &index.keys;
-    let mut both = Table::<f32>::new(uses(docs, terms).min(docs.len()));
-    for posting in terms.followed.iter().flat_map(|(term, _)| docs.postings(*term)) {
-        *both.of(posting.doc()) = own.of(posting.doc()) + sessions.of(docs.session_of(posting));
-    }
-    both.all().map(|(no, score)| (score, no)).collect()
-}
-
-/// BM25 of every session as one document, by the session's number.
+/// BM25 of every session as one document, by the session's number. Where there is but one, it tells nothing.
 pub(crate) fn sessions(index: &ScopeIndex, terms: &Terms) -> Scores {
+    if index.spoken_in <= 1 {
+        return Scores::new(index.sessions.len(), 0);
+    }
     let mean = if index.spoken_in == 0 { 0.0 } else { index.keys.length_total as f64 / index.spoken_in as f64 };
     let mut scores = Scores::new(index.sessions.len(), uses(&index.keys, terms));
     for (term, share) in &terms.followed {
