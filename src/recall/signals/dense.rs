@@ -7,31 +7,40 @@
 use crate::kernel::{Bytes, dot, quantise};
 use crate::recall::index::docs::{DocNo, Docs, NONE};
 use crate::recall::index::{NEAR, ScopeIndex};
-use crate::recall::signals::spare::Spare;
+use crate::recall::search::EXACT_MAX;
+use crate::recall::signals::lexical::Table;
 
 /// Dot products of one vector with messages, as they are asked for.
 pub(crate) struct Dots<'a> {
     docs: &'a Docs,
     vector: Option<Bytes>,
-    /// Zero while it is not known; where it is zero it is soon found out again.
-    values: Spare<f32>,
-    known: Vec<DocNo>,
+    /// Those that are known, close together: a list with a place for every message would have to come from far away.
+    values: Table<Option<f32>>,
+    known: usize,
 }
+
+/// Messages whose products are asked for in a search of a large scope, about.
+const KNOWN: usize = 512;
 
 impl<'a> Dots<'a> {
     pub(crate) fn new(docs: &'a Docs, vector: Option<Bytes>) -> Self {
-        Self { docs, vector, values: Spare::take(docs.len()), known: Vec::new() }
+        let known = if docs.len() > EXACT_MAX { KNOWN } else { docs.len() };
+        Self { docs, vector, values: Table::new(known), known: 0 }
     }
 
     /// The product with a message; zero where either has no vector.
     #[inline]
     pub(crate) fn of(&mut self, no: DocNo) -> f32 {
-        let at = no as usize;
-        if self.values.zeros[at] == 0.0 {
-            self.values.zeros[at] = self.compute(no);
-            self.known.push(no);
+        if let Some(known) = self.values.get(no) {
+            return known;
         }
-        self.values.zeros[at]
+        if self.known == self.values.room() {
+            self.values.grow();
+        }
+        let value = self.compute(no);
+        *self.values.of(no) = Some(value);
+        self.known += 1;
+        value
     }
 
     #[inline]
@@ -41,12 +50,6 @@ impl<'a> Dots<'a> {
             return 0.0;
         }
         dot(&vector.bytes, bytes) as f32 * vector.scale * scale
-    }
-}
-
-impl Drop for Dots<'_> {
-    fn drop(&mut self) {
-        self.known.iter().for_each(|no| self.values.zeros[*no as usize] = 0.0);
     }
 }
 

@@ -8,7 +8,7 @@ use crate::language::Tongue;
 use crate::recall::index::ScopeIndex;
 use crate::recall::index::docs::{DocNo, Docs};
 use crate::recall::index::vocabulary::{TermNo, WordNo, WordVector};
-use crate::recall::signals::spare::Spare;
+use crate::recall::signals::lexical::Table;
 
 /// A word of the question.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -33,8 +33,8 @@ pub(crate) struct Late<'a> {
     vectors: Vec<i8>,
     products: Vec<i32>,
     idf_total: f32,
-    /// Where a word's similarities begin, plus one; zero while they are not computed.
-    places: Spare<u32>,
+    /// Where the similarities of words begin that were met, plus one; zero for all others.
+    places: Table<u32>,
     /// The words that have a place.
     met: Vec<WordNo>,
     similarities: Vec<f32>,
@@ -51,7 +51,7 @@ impl<'a> Late<'a> {
             vectors,
             products,
             idf_total,
-            places: Spare::take(index.vocabulary.len()),
+            places: Table::new(MET),
             met: Vec::with_capacity(MET),
             similarities: Vec::with_capacity(MET * words.len()),
             best,
@@ -65,7 +65,7 @@ impl<'a> Late<'a> {
         messages.iter().for_each(|no| fetch(docs.words(*no)));
         let mut compared = self.met.len();
         for word in messages.iter().flat_map(|no| docs.words(*no)).map(|word| word.word()) {
-            if self.places.zeros[word as usize] == 0 {
+            if self.places.get(word) == 0 {
                 self.index.vocabulary.fetch(word);
                 self.place(word, self.met.len() * self.words.len());
                 if self.met.len() - compared > AHEAD {
@@ -119,15 +119,20 @@ impl<'a> Late<'a> {
     }
 
     fn similar(&mut self, word: WordNo) -> usize {
-        if self.places.zeros[word as usize] == 0 {
-            self.place(word, self.met.len() * self.words.len());
-            self.compare(word);
+        if let Some(place) = (self.places.get(word) as usize).checked_sub(1) {
+            return place;
         }
-        self.places.zeros[word as usize] as usize - 1
+        let place = self.met.len() * self.words.len();
+        self.place(word, place);
+        self.compare(word);
+        place
     }
 
     fn place(&mut self, word: WordNo, first: usize) {
-        self.places.zeros[word as usize] = first as u32 + 1;
+        if self.met.len() == self.places.room() {
+            self.places.grow();
+        }
+        *self.places.of(word) = first as u32 + 1;
         self.met.push(word);
     }
 
@@ -139,11 +144,5 @@ impl<'a> Late<'a> {
             let similarity = (*product as f32 * scale * asked.scale).max(0.0);
             self.similarities.push(if asked.term == Some(*term) { 1.0 } else { similarity });
         }
-    }
-}
-
-impl Drop for Late<'_> {
-    fn drop(&mut self) {
-        self.met.iter().for_each(|word| self.places.zeros[*word as usize] = 0);
     }
 }

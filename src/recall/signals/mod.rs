@@ -3,7 +3,7 @@
 //! `Board` computes them column by column for a set of messages; scores of words and vectors are normalised over all
 //! messages of the scope (`z`), priors are taken as they are. A linear mix of the columns is the score; see `weights`.
 //!
-//! Reading order: the lists of signals here, `lexical` (in the room that `spare` keeps), `dense`, `late`, `priors`, then `board`.
+//! Reading order: the lists of signals here, `lexical` (with the tables that all others use), `dense`, `late`, `priors`, then `board`.
 
 mod asked;
 mod board;
@@ -11,7 +11,6 @@ pub(crate) mod dense;
 pub(crate) mod late;
 pub(crate) mod lexical;
 pub(crate) mod priors;
-mod spare;
 
 pub(crate) use asked::{Asked, QuestionVectors, WordScores, highest};
 pub(crate) use board::{Board, Pool};

@@ -6,13 +6,11 @@
 mod scores;
 
 pub(crate) use scores::Scores;
-
-use scores::Table;
+pub(super) use scores::Table;
 
 use crate::recall::index::ScopeIndex;
 use crate::recall::index::docs::{DocNo, Docs, Posting};
 use crate::recall::index::vocabulary::TermNo;
-use crate::recall::signals::spare::Spare;
 
 const K1: f64 = 1.2;
 const B: f64 = 0.75;
@@ -122,20 +120,20 @@ const LOOKED_UP: usize = 16;
 
 /// Some messages of a table: a bit for each of all.
 struct Marked<'a> {
-    bits: Spare<u64>,
+    bits: Vec<u64>,
     docs: &'a [DocNo],
 }
 
 impl<'a> Marked<'a> {
     fn new(all: usize, docs: &'a [DocNo]) -> Self {
-        let mut bits = Spare::<u64>::take(all.div_ceil(u64::BITS as usize));
-        docs.iter().map(|no| bit(*no)).for_each(|(word, bit)| bits.zeros[word] |= bit);
+        let mut bits = vec![0; all.div_ceil(u64::BITS as usize)];
+        docs.iter().map(|no| bit(*no)).for_each(|(word, bit)| bits[word] |= bit);
         Self { bits, docs }
     }
 
     fn has(&self, no: DocNo) -> bool {
         let (word, bit) = bit(no);
-        self.bits.zeros[word] & bit != 0
+        self.bits[word] & bit != 0
     }
 
     /// Calls with those that use a term.
@@ -146,12 +144,6 @@ impl<'a> Marked<'a> {
         } else {
             postings.iter().map(|posting| posting.doc()).filter(|no| self.has(*no)).for_each(call);
         }
-    }
-}
-
-impl Drop for Marked<'_> {
-    fn drop(&mut self) {
-        self.docs.iter().for_each(|no| self.bits.zeros[bit(*no).0] = 0);
     }
 }
 

@@ -65,17 +65,30 @@ impl Scores {
     }
 }
 
-/// A number for each of some messages. A message is in the first free place from its own on, and half of the places stay free.
-pub(super) struct Table<T> {
+/// A number for each of some messages, or words. One is in the first free place from its own on, and half of the places stay free.
+pub(in crate::recall::signals) struct Table<T> {
     places: Vec<(DocNo, T)>,
     shift: u32,
 }
 
 impl<T: Copy + Default> Table<T> {
     /// For at most so many messages.
-    pub(super) fn new(most: usize) -> Self {
+    pub(in crate::recall::signals) fn new(most: usize) -> Self {
         let size = (2 * most).next_power_of_two().max(2);
         Self { places: vec![(NONE, T::default()); size], shift: u32::BITS - size.trailing_zeros() }
+    }
+
+    /// For how many there is room.
+    pub(in crate::recall::signals) fn room(&self) -> usize {
+        self.places.len() / 2
+    }
+
+    /// Makes room for twice as many.
+    #[cold]
+    pub(in crate::recall::signals) fn grow(&mut self) {
+        let mut grown = Self::new(2 * self.room());
+        self.all().for_each(|(no, number)| *grown.of(no) = number);
+        *self = grown;
     }
 
     #[inline]
@@ -89,7 +102,7 @@ impl<T: Copy + Default> Table<T> {
 
     /// A message's number; it has one from now on.
     #[inline]
-    pub(super) fn of(&mut self, no: DocNo) -> &mut T {
+    pub(in crate::recall::signals) fn of(&mut self, no: DocNo) -> &mut T {
         let place = self.place(no);
         let (there, number) = &mut self.places[place];
         *there = no;
@@ -98,7 +111,7 @@ impl<T: Copy + Default> Table<T> {
 
     /// A message's number, nothing for those that have none.
     #[inline]
-    pub(super) fn get(&self, no: DocNo) -> T {
+    pub(in crate::recall::signals) fn get(&self, no: DocNo) -> T {
         self.places[self.place(no)].1
     }
 
@@ -126,6 +139,19 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_table_grows_and_loses_nothing(numbers in proptest::collection::btree_map(0_u32..5_000, any::<u32>(), 0..300)) {
+            let mut table = Table::<u32>::new(1);
+            for (count, (no, number)) in numbers.iter().enumerate() {
+                if count == table.room() {
+                    table.grow();
+                }
+                *table.of(*no) = *number;
+            }
+            prop_assert_eq!(&table.all().collect::<BTreeMap<_, _>>(), &numbers);
+            prop_assert!((0..5_000).all(|no| table.get(no) == numbers.get(&no).copied().unwrap_or_default()));
+        }
+
         #[test]
         fn scores_are_kept_by_message_and_measured_by_all(
             added in proptest::collection::vec((0_u32..2_000, 0.5_f32..3.0), 0..300),
