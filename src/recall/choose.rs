@@ -6,7 +6,7 @@
 use super::index::ScopeIndex;
 use super::index::docs::{DAY, Day, DocNo};
 use super::index::nearest::{HEAD, head};
-use super::signals::{Asked, Pool, WordScores, highest};
+use super::signals::{Asked, Marked, Pool, WordScores, highest};
 use crate::language::when::TimeRange;
 
 /// Messages that are brought up by vectors, or this part of a larger scope.
@@ -32,8 +32,16 @@ pub(super) fn choose(index: &ScopeIndex, asked: &Asked<'_>, words: &WordScores) 
     keys.extend(&answered);
     keys.sort_unstable();
     keys.dedup();
-    keys.iter().for_each(|key| index.keys.fetch_card(*key));
-    Pool { keys, replies, answered, key_sample: spread(index.keys.len()), reply_sample: spread(index.replies.len()) }
+    let pool = Pool {
+        keys,
+        replies,
+        answered,
+        key_sample: spread(index.keys.len()),
+        reply_sample: spread(index.replies.len()),
+    };
+    // All of it lies anywhere in memory, and comes while words are still being weighed.
+    pool.keys.iter().chain(&pool.key_sample).for_each(|key| index.keys.fetch(*key));
+    pool
 }
 
 /// Evenly spread numbers below `count`.
@@ -58,25 +66,17 @@ fn seen_first(index: &ScopeIndex, asked: &Asked<'_>, words: &WordScores) -> Vec<
 /// The messages that words or vectors bring up, each once, with what speaks for it.
 fn brought_up(index: &ScopeIndex, asked: &Asked<'_>, words: &WordScores) -> Vec<(f32, DocNo)> {
     let mut sight = Sight::new(index, asked, words);
-    let (found, scores): (Vec<DocNo>, Vec<f32>) = words.own.found().unzip();
-    let Some(vector) = asked.plain() else {
-        return found.into_iter().zip(scores).map(|(no, own)| (sight.of(no, own), no)).collect();
-    };
+    let mut brought_up: Vec<(f32, DocNo)> = Vec::with_capacity(words.own.most());
+    brought_up.extend(words.own.found().map(|(no, own)| (sight.of(no, own), no)));
+    let Some(vector) = asked.plain() else { return brought_up };
     let (heads, head) = (&index.keys.heads, head(&vector.bytes));
-    let near = heads.near(head, NEAR.max(index.keys.len() / NEAR_PART), CHOSEN);
-    let differing = heads.differing(head, &near);
-    let most = differing.iter().copied().max();
-    let others = heads.differing(head, &found);
-    let mut brought_up = Vec::with_capacity(near.len() + found.len());
-    for (no, differing) in near.into_iter().zip(differing) {
-        brought_up.push((sight.of(no, words.own.of(no)) + similar(differing), no));
-    }
-    for ((no, own), differing) in found.into_iter().zip(scores).zip(others) {
-        // Those that differ no more are among the near ones.
-        if most.is_none_or(|most| differing > most) {
-            brought_up.push((sight.of(no, own) + similar(differing), no));
-        }
-    }
+    let found: Vec<DocNo> = brought_up.iter().map(|(_, no)| *no).collect();
+    let by_words = Marked::new(index.keys.len(), &found);
+    let mut near = heads.near(head, NEAR.max(index.keys.len() / NEAR_PART), CHOSEN);
+    near.retain(|no| !by_words.has(*no));
+    brought_up.extend(near.iter().map(|no| (sight.of(*no, 0.0), *no)));
+    let differing = heads.differing(head, &found).into_iter().chain(heads.differing(head, &near));
+    brought_up.iter_mut().zip(differing).for_each(|((speaks, _), differing)| *speaks += similar(differing));
     brought_up
 }
 

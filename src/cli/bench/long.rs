@@ -42,7 +42,7 @@ pub(super) struct LongArgs {
 const PAUSE: SignedDuration = SignedDuration::from_mins(3);
 /// How often the jobs are run, in turns.
 const DIGEST_EVERY: usize = 10;
-/// Digest is timed over the last turns.
+/// Digest is timed over the last turns, a whole number of times that jobs are run.
 const TIMED: usize = 500;
 
 /// The first questions warm everything up.
@@ -66,6 +66,16 @@ pub(super) async fn run(args: &LongArgs) -> anyhow::Result<Vec<Sheet>> {
     for turns in &args.turns {
         talks.push(Talk::of(args, *turns).await?);
     }
+    // All lengths in turn, so that a noisy moment hits all.
+    for _ in 0..TIMED / DIGEST_EVERY {
+        for talk in &mut talks {
+            let took = talk.go_on().await?;
+            talk.digest += took;
+        }
+    }
+    for talk in &mut talks {
+        talk.think_of_questions(args.questions).await?;
+    }
     let mut asked = vec![Asked::default(); talks.len()];
     for talk in &talks {
         for question in talk.questions.iter().take(WARMING) {
@@ -73,7 +83,6 @@ pub(super) async fn run(args: &LongArgs) -> anyhow::Result<Vec<Sheet>> {
         }
         talk.model.start_again();
     }
-    // All lengths in turn, so that a noisy moment hits all.
     for n in 0..args.questions {
         for (talk, asked) in talks.iter().zip(&mut asked) {
             talk.ask(&talk.questions[n], asked).await?;
@@ -95,6 +104,10 @@ struct Talk {
     scope: Scope,
     session: SessionId,
     turns: usize,
+    chatter: Chatter,
+    begun: Timestamp,
+    said: Vec<String>,
+    /// What the last turns took.
     digest: Duration,
     questions: Vec<String>,
 }
@@ -107,46 +120,47 @@ struct Asked {
 }
 
 impl Talk {
-    /// Talks for so many turns, and thinks of questions about what was said.
+    /// Begins a conversation and talks up to the last turns, which are timed.
     async fn of(args: &LongArgs, turns: usize) -> anyhow::Result<Self> {
         let (stage, model) = (Stage::open(&args.vectors).await?, Arc::new(Counting::default()));
         let memory = stage.memory_with_model(Arc::clone(&model) as _);
         let scope = Scope::new(Tenant::default(), User::anonymous());
         let session = memory.create_session(&scope, None, SessionSeed::default()).await?.id;
-        let (digest, questions) = (Duration::ZERO, Vec::new());
-        let mut talk = Self { stage, memory, model, scope, session, turns, digest, questions };
-        let mut chatter = Chatter::new(turns as u64);
-        let said = talk.fill(&mut chatter).await?;
-        let mut about = || said[chatter.below(said.len() as u64) as usize].as_str();
-        let about: Vec<&str> = (0..args.questions).map(|_| about()).collect();
-        let mut chatter = Chatter::new(1);
-        talk.questions = about.into_iter().map(|about| chatter.question(about)).collect();
-        talk.memory.recall_desk().warm_up(&talk.scope).await?;
+        let (digest, questions, said) = (Duration::ZERO, Vec::new(), Vec::with_capacity(turns));
+        let (chatter, begun) = (Chatter::new(turns as u64), Timestamp::now() - PAUSE * i32::try_from(turns)?);
+        let mut talk = Self { stage, memory, model, scope, session, turns, chatter, begun, said, digest, questions };
+        let bar = progress("talking", "turns", turns - TIMED)?;
+        while talk.said.len() + TIMED < turns {
+            talk.go_on().await?;
+            bar.set_position(talk.said.len() as u64);
+        }
+        bar.finish_and_clear();
+        talk.stage.settle(&talk.memory).await?;
         Ok(talk)
     }
 
-    /// Answers what the user said. How long digest took for each of the last turns is noted.
-    async fn fill(&mut self, chatter: &mut Chatter) -> anyhow::Result<Vec<String>> {
-        let bar = progress("talking", "turns", self.turns)?;
-        let begun = Timestamp::now() - PAUSE * i32::try_from(self.turns)?;
-        let (mut said, mut digest) = (Vec::with_capacity(self.turns), Duration::ZERO);
-        for n in 0..self.turns {
-            let (query, response) = (chatter.message(), chatter.reply());
-            said.push(query.clone());
-            let created_at = Some(begun + PAUSE * i32::try_from(n)?);
+    /// Talks for some turns. Answers how long it took to put them in order.
+    async fn go_on(&mut self) -> anyhow::Result<Duration> {
+        for _ in 0..DIGEST_EVERY.min(self.turns - self.said.len()) {
+            let (query, response) = (self.chatter.message(), self.chatter.reply());
+            let created_at = Some(self.begun + PAUSE * i32::try_from(self.said.len())?);
+            self.said.push(query.clone());
             let turn = PastTurn { query, response, metadata: Default::default(), created_at };
             self.memory.add_turn(&self.scope, self.session, turn).await?;
-            if (n + 1) % DIGEST_EVERY == 0 {
-                let started = Instant::now();
-                self.memory.run_jobs_once().await?;
-                digest += if n >= self.turns - TIMED { started.elapsed() } else { Duration::ZERO };
-            }
-            bar.inc(1);
         }
-        bar.finish_and_clear();
+        let started = Instant::now();
+        self.memory.run_jobs_once().await?;
+        Ok(started.elapsed())
+    }
+
+    /// Thinks of questions about what was said, and gets ready for them.
+    async fn think_of_questions(&mut self, count: usize) -> anyhow::Result<()> {
         self.stage.settle(&self.memory).await?;
-        self.digest = digest / TIMED as u32;
-        Ok(said)
+        let (said, mut asking) = (&self.said, Chatter::new(1));
+        let mut about = || said[self.chatter.below(said.len() as u64) as usize].as_str();
+        self.questions = (0..count).map(|_| asking.question(about())).collect();
+        self.memory.recall_desk().warm_up(&self.scope).await?;
+        Ok(())
     }
 
     /// Asks a question, and notes how long recall took and the tokens of what it came to.
@@ -173,7 +187,7 @@ impl Talk {
             context: self.model.mean(),
             recalled: asked.tokens as f64 / asked.times.len() as f64,
             recall: asked.times,
-            digest: self.digest,
+            digest: self.digest / TIMED as u32,
             episodes: page.items.len(),
             bytes: self.memory.recall_desk().in_memory().0,
         })

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use super::{EpisodeShelf, HeldEpisode, terms_of};
-use crate::kernel::Bytes;
+use crate::kernel::{Bytes, fetch};
 use crate::language::Tongue;
 use crate::language::when::TimeRange;
 use crate::model::embed::StaticTable;
@@ -68,6 +68,7 @@ pub(crate) fn find(shelf: &EpisodeShelf, sought: &Sought<'_>, limit: usize) -> V
         found.select_nth_unstable_by(limit - 1, Scored::order);
     }
     found.truncate(limit);
+    found.iter().for_each(|scored| fetch(&**scored.held));
     found.sort_by(Scored::order);
     found.into_iter().map(Scored::told).collect()
 }
@@ -91,9 +92,11 @@ fn candidates(
     };
     let guess = |differing: u32| sought.thresholds.measured(shelf.vectors.guessed(differing));
     let guesses: Vec<f32> = (0..=HEAD).map(guess).collect();
-    let similar = |(differing, scale): (&u8, &f32)| if *scale == 0.0 { 0.0 } else { guesses[usize::from(*differing)] };
-    let similar = differing.iter().zip(&shelf.vectors.scales).map(similar).chain(std::iter::repeat(0.0));
-    let mut seems: Vec<f32> = shares.iter().zip(similar).map(|(share, similar)| WORDS * share + similar).collect();
+    let mut seems: Vec<f32> = shares.iter().map(|share| WORDS * share).collect();
+    let compared = seems.iter_mut().zip(&differing).zip(&shelf.vectors.scales);
+    compared.filter(|(_, scale)| **scale != 0.0).for_each(|((seems, differing), _)| {
+        *seems += guesses[usize::from(*differing)];
+    });
     by_time(&mut seems, &shelf.times, range, sought.within);
     let mut best = about_highest(&seems, CANDIDATES);
     best.retain(is_there);

@@ -220,7 +220,8 @@ impl Docs {
 
     /// The same with what it means.
     #[inline]
-    pub(crate) fn fetch_vector(&self, no: DocNo) {
+    pub(crate) fn fetch(&self, no: DocNo) {
+        self.fetch_card(no);
         fetch(self.vectors.get(no as usize));
     }
 

@@ -1,7 +1,5 @@
 //! A question in the words and vectors of one scope, and what its words find there.
 
-use std::cmp::Reverse;
-
 use jiff::tz::TimeZone;
 
 use super::late::{AskedWord, Late};
@@ -212,19 +210,29 @@ impl WordScores {
 }
 
 /// The highest scores, in no order; of equal ones the older.
-pub(crate) fn highest(mut scored: Vec<(f32, DocNo)>, count: usize) -> Vec<(f32, DocNo)> {
-    if scored.len() > count && count > 0 {
-        scored.select_nth_unstable_by_key(count - 1, |(score, no)| Reverse(rank(*score, *no)));
+pub(crate) fn highest(scored: Vec<(f32, DocNo)>, count: usize) -> Vec<(f32, DocNo)> {
+    if scored.len() <= count {
+        return scored;
     }
-    scored.truncate(count);
-    scored
+    let mut ranks: Vec<u64> = scored.into_iter().map(rank).collect();
+    if count > 0 {
+        ranks.select_nth_unstable(count - 1);
+    }
+    ranks.into_iter().take(count).map(ranked).collect()
 }
 
-/// A number that is the higher the higher a score is, and of equal ones the older: comparing numbers is quick.
-fn rank(score: f32, no: DocNo) -> u64 {
+/// A number that is the lower the higher a score is, and of equal ones the older: comparing numbers is quick.
+fn rank((score, no): (f32, DocNo)) -> u64 {
     let bits = score.to_bits();
-    let ordered = if bits >> 31 == 0 { bits | 1 << 31 } else { !bits };
-    u64::from(ordered) << u32::BITS | u64::from(!no)
+    let falling = if bits >> 31 == 0 { !(bits | 1 << 31) } else { bits };
+    u64::from(falling) << u32::BITS | u64::from(no)
+}
+
+/// The score and the message of a rank.
+fn ranked(rank: u64) -> (f32, DocNo) {
+    let falling = (rank >> u32::BITS) as u32;
+    let bits = if falling >> 31 == 0 { !falling & !(1 << 31) } else { falling };
+    (f32::from_bits(bits), rank as DocNo)
 }
 
 /// A term as the scope knows it: by the question's language, else by the same word in another.

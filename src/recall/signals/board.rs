@@ -83,6 +83,9 @@ impl<'a> Board<'a> {
     /// Goes on with the messages that are best by the signals that cost little, those whose replies were found, and
     /// all their replies.
     pub(crate) fn narrow(&mut self, weights: &[(KeySignal, f32)], count: usize) {
+        // Several signals look at what was said before.
+        let befores = self.pool.keys.iter().filter_map(|no| before(self.index, *no));
+        befores.for_each(|no| self.index.keys.fetch_card(no));
         let scores = self.at_little_cost(weights);
         let best = highest(scores.into_iter().zip(0..).collect(), count);
         let mut kept: Vec<DocNo> = best.into_iter().map(|(_, at)| at).collect();

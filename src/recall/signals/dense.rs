@@ -61,10 +61,10 @@ const AHEAD: usize = 8;
 pub(crate) fn meet(dots: &mut [&mut Dots<'_>], messages: impl Iterator<Item = DocNo> + Clone) {
     let Some(docs) = dots.first().map(|dots| dots.docs) else { return };
     let mut ahead = messages.clone();
-    ahead.by_ref().take(AHEAD).for_each(|no| docs.fetch_vector(no));
+    ahead.by_ref().take(AHEAD).for_each(|no| docs.fetch(no));
     for no in messages {
         if let Some(next) = ahead.next() {
-            docs.fetch_vector(next);
+            docs.fetch(next);
         }
         dots.iter_mut().for_each(|dots| _ = dots.of(no));
     }

@@ -14,6 +14,7 @@ pub(crate) mod priors;
 
 pub(crate) use asked::{Asked, QuestionVectors, WordScores, highest};
 pub(crate) use board::{Board, Pool};
+pub(crate) use lexical::Marked;
 
 macro_rules! signals {
     ($(#[$doc:meta])* $name:ident { $($(#[$about:meta])* $variant:ident = $word:literal,)+ }) => {

@@ -119,19 +119,20 @@ pub(crate) fn coverage(index: &ScopeIndex, terms: &[AskedTerm], of: &[DocNo]) ->
 const LOOKED_UP: usize = 16;
 
 /// Some messages of a table: a bit for each of all.
-struct Marked<'a> {
+pub(crate) struct Marked<'a> {
     bits: Vec<u64>,
     docs: &'a [DocNo],
 }
 
 impl<'a> Marked<'a> {
-    fn new(all: usize, docs: &'a [DocNo]) -> Self {
+    pub(crate) fn new(all: usize, docs: &'a [DocNo]) -> Self {
         let mut bits = vec![0; all.div_ceil(u64::BITS as usize)];
         docs.iter().map(|no| bit(*no)).for_each(|(word, bit)| bits[word] |= bit);
         Self { bits, docs }
     }
 
-    fn has(&self, no: DocNo) -> bool {
+    #[inline]
+    pub(crate) fn has(&self, no: DocNo) -> bool {
         let (word, bit) = bit(no);
         self.bits[word] & bit != 0
     }

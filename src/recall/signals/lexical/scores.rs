@@ -49,6 +49,11 @@ impl Scores {
         self.table.get(no)
     }
 
+    /// No more messages than this have a score.
+    pub(crate) fn most(&self) -> usize {
+        self.table.room()
+    }
+
     /// The messages that have a score, each once.
     pub(crate) fn found(&self) -> impl Iterator<Item = (DocNo, f32)> {
         self.table.all()
