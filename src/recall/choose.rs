@@ -66,8 +66,7 @@ fn seen_first(index: &ScopeIndex, asked: &Asked<'_>, words: &WordScores) -> Vec<
 /// The messages that words or vectors bring up, each once, with what speaks for it.
 fn brought_up(index: &ScopeIndex, asked: &Asked<'_>, words: &WordScores) -> Vec<(f32, DocNo)> {
     let mut sight = Sight::new(index, asked, words);
-    let mut brought_up: Vec<(f32, DocNo)> = Vec::with_capacity(words.own.most());
-    brought_up.extend(words.own.found().map(|(no, own)| (sight.of(no, own), no)));
+    let mut brought_up: Vec<(f32, DocNo)> = words.own.found().map(|(no, own)| (sight.of(no, own), no)).collect();
     let Some(vector) = asked.plain() else { return brought_up };
     let (heads, head) = (&index.keys.heads, head(&vector.bytes));
     let found: Vec<DocNo> = brought_up.iter().map(|(_, no)| *no).collect();

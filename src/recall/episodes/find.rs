@@ -84,7 +84,7 @@ fn candidates(
 ) -> Vec<u32> {
     let is_there = |slot: &u32| {
         let slot = *slot as usize;
-        shelf.slots[slot].is_some() && overlaps(shelf.times[slot], sought.within)
+        shelf.slots[slot].is_some() && (sought.within.holds_all() || overlaps(shelf.times[slot], sought.within))
     };
     let vector = sought.vector.as_ref().filter(|_| limit <= CANDIDATES / 2 && shares.len() > EXACT_MAX);
     let Some(differing) = vector.and_then(|vector| shelf.vectors.differing(vector)) else {
@@ -132,7 +132,14 @@ fn about_highest(scores: &[f32], count: usize) -> Vec<u32> {
         taken >= count
     });
     let least = least.unwrap_or(0);
-    classes.into_iter().zip(0..).filter(|(class, _)| *class >= least).map(|(_, slot)| slot).collect()
+    // Which are among them cannot be foreseen: each is written down, and the next one over it if it is not.
+    let (mut highest, mut count) = (vec![0; classes.len()], 0);
+    for (slot, class) in (0..).zip(classes) {
+        highest[count] = slot;
+        count += usize::from(class >= least);
+    }
+    highest.truncate(count);
+    highest
 }
 
 /// Whether something that began and ended then is about a time.

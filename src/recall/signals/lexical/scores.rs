@@ -49,14 +49,9 @@ impl Scores {
         self.table.get(no)
     }
 
-    /// No more messages than this have a score.
-    pub(crate) fn most(&self) -> usize {
-        self.table.room()
-    }
-
     /// The messages that have a score, each once.
     pub(crate) fn found(&self) -> impl Iterator<Item = (DocNo, f32)> {
-        self.table.all()
+        self.table.gathered().into_iter()
     }
 
     /// Mean and spread over all messages.
@@ -123,6 +118,17 @@ impl<T: Copy + Default> Table<T> {
     /// All that have one, and their numbers.
     pub(super) fn all(&self) -> impl Iterator<Item = (DocNo, T)> {
         self.places.iter().copied().filter(|(no, _)| *no != NONE)
+    }
+
+    /// The same, where there are many. Which places are free cannot be foreseen: each is written down, and the next one over it if it is.
+    fn gathered(&self) -> Vec<(DocNo, T)> {
+        let (mut gathered, mut count) = (vec![(NONE, T::default()); self.places.len()], 0);
+        for place in &self.places {
+            gathered[count] = *place;
+            count += usize::from(place.0 != NONE);
+        }
+        gathered.truncate(count);
+        gathered
     }
 }
 
