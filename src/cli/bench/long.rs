@@ -28,8 +28,8 @@ use crate::turn::TurnRequest;
 /// Flags of `bench long`.
 #[derive(Debug, Args)]
 pub(super) struct LongArgs {
-    /// How many turns the conversation has, in each round.
-    #[arg(long, value_delimiter = ',', default_value = "1000,10000", value_name = "N,N")]
+    /// How many turns the conversation has after the last question, in each round.
+    #[arg(long, value_delimiter = ',', default_value = "1000,3000,10000", value_name = "N,N")]
     turns: Vec<usize>,
     /// Questions in each round.
     #[arg(long, default_value_t = 200, value_name = "N")]
@@ -60,7 +60,8 @@ struct Measured {
 }
 
 pub(super) async fn run(args: &LongArgs) -> anyhow::Result<Vec<Sheet>> {
-    ensure!(args.turns.iter().all(|turns| *turns >= TIMED), "a round needs {TIMED} turns");
+    let least = TIMED + WARMING + args.questions;
+    ensure!(args.turns.iter().all(|turns| *turns >= least), "a round needs {least} turns: questions are turns, too");
     ensure!(args.questions > 0, "a round needs a question");
     let mut talks = Vec::new();
     for turns in &args.turns {
@@ -104,6 +105,8 @@ struct Talk {
     scope: Scope,
     session: SessionId,
     turns: usize,
+    /// Turns before the first question.
+    unasked: usize,
     chatter: Chatter,
     begun: Timestamp,
     said: Vec<String>,
@@ -128,9 +131,11 @@ impl Talk {
         let session = memory.create_session(&scope, None, SessionSeed::default()).await?.id;
         let (digest, questions, said) = (Duration::ZERO, Vec::new(), Vec::with_capacity(turns));
         let (chatter, begun) = (Chatter::new(turns as u64), Timestamp::now() - PAUSE * i32::try_from(turns)?);
-        let mut talk = Self { stage, memory, model, scope, session, turns, chatter, begun, said, digest, questions };
-        let bar = progress("talking", "turns", turns - TIMED)?;
-        while talk.said.len() + TIMED < turns {
+        let unasked = turns - WARMING - args.questions;
+        let mut talk =
+            Self { stage, memory, model, scope, session, turns, unasked, chatter, begun, said, digest, questions };
+        let bar = progress("talking", "turns", unasked - TIMED)?;
+        while talk.said.len() + TIMED < unasked {
             talk.go_on().await?;
             bar.set_position(talk.said.len() as u64);
         }
@@ -141,7 +146,7 @@ impl Talk {
 
     /// Talks for some turns. Answers how long it took to put them in order.
     async fn go_on(&mut self) -> anyhow::Result<Duration> {
-        for _ in 0..DIGEST_EVERY.min(self.turns - self.said.len()) {
+        for _ in 0..DIGEST_EVERY.min(self.unasked - self.said.len()) {
             let (query, response) = (self.chatter.message(), self.chatter.reply());
             let created_at = Some(self.begun + PAUSE * i32::try_from(self.said.len())?);
             self.said.push(query.clone());
