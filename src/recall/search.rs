@@ -10,10 +10,14 @@ use super::signals::{Asked, Board, KeySignal, Pool, ReplySignal};
 use super::weights::Weights;
 use crate::id::MessageId;
 
-/// Up to this many messages of people, every signal is worked out for every message.
-pub(crate) const EXACT_MAX: usize = 1_024;
-/// Beyond, this many of those that were chosen are looked at closely. `docs/recall.md` tells how these were chosen.
-const CLOSE: usize = 48;
+/// Up to this many messages of people, every signal is worked out for every message: choosing some would take as long.
+pub(crate) const EXACT_MAX: usize = 256;
+/// Beyond, some of those that were chosen are looked at closely. What is remembered of fewer messages comes from memory faster, so
+/// more of them can be looked at in the same time: this many times the messages, within bounds. `docs/recall.md` tells how
+/// these were chosen.
+const CLOSE_TIMES_MESSAGES: usize = 96 * 1_024;
+const CLOSE_MIN: usize = 48;
+const CLOSE_MAX: usize = 128;
 
 /// A message and its score.
 #[derive(Debug, Clone, PartialEq)]
@@ -70,7 +74,7 @@ pub(crate) fn search(index: &ScopeIndex, asked: &Asked<'_>, weights: &Weights, w
     let pool = if large { choose(index, asked, &words) } else { Pool::whole(index) };
     let mut board = Board::new(index, asked, words, pool);
     if large {
-        board.narrow(&weights.keys, CLOSE);
+        board.narrow(&weights.keys, looked_at_closely(index.keys.len()));
     }
     let keys: Vec<(KeySignal, f32, Rc<Vec<f32>>)> =
         weights.keys.iter().map(|(signal, weight)| (*signal, *weight, board.column(*signal))).collect();
@@ -95,6 +99,11 @@ pub(crate) fn search(index: &ScopeIndex, asked: &Asked<'_>, weights: &Weights, w
         Found { id, is_key, no, score, related: related || singled_out, singled_out, parts }
     };
     best.iter().zip(related).enumerate().map(found).collect()
+}
+
+/// How many messages are looked at closely in a large scope.
+fn looked_at_closely(messages: usize) -> usize {
+    (CLOSE_TIMES_MESSAGES / messages).clamp(CLOSE_MIN, CLOSE_MAX)
 }
 
 /// Every signal of every message.
@@ -161,5 +170,16 @@ fn explained(
     match scored.is_key {
         true => keys.iter().map(|(signal, weight, column)| (signal.name(), weight * column[at])).collect(),
         false => replies.iter().map(|(signal, weight, column)| (signal.name(), weight * column[at])).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_more_messages_the_fewer_are_looked_at_closely() {
+        let closely = [EXACT_MAX + 1, 768, 1_024, 1_536, 2_048, 100_000].map(looked_at_closely);
+        assert_eq!(closely, [128, 128, 96, 64, 48, 48]);
     }
 }

@@ -47,10 +47,8 @@ pub(crate) struct FoundEpisode {
     pub(crate) signals: Vec<(&'static str, f32)>,
 }
 
-/// Up to this many summaries, each is looked at.
-const EXACT_MAX: usize = 256;
-/// Beyond, this many that seem best.
-const CANDIDATES: usize = 128;
+/// Summaries that are looked at: all, or of more those that seem best.
+const LOOKED_AT: usize = 64;
 
 /// The best summaries for a question, best first; of equal ones the finer, then the older.
 pub(crate) fn find(shelf: &EpisodeShelf, sought: &Sought<'_>, limit: usize) -> Vec<FoundEpisode> {
@@ -86,7 +84,7 @@ fn candidates(
         let slot = *slot as usize;
         shelf.slots[slot].is_some() && (sought.within.holds_all() || overlaps(shelf.times[slot], sought.within))
     };
-    let vector = sought.vector.as_ref().filter(|_| limit <= CANDIDATES / 2 && shares.len() > EXACT_MAX);
+    let vector = sought.vector.as_ref().filter(|_| limit <= LOOKED_AT / 2 && shares.len() > LOOKED_AT);
     let Some(differing) = vector.and_then(|vector| shelf.vectors.differing(vector)) else {
         return (0..shares.len() as u32).filter(is_there).collect();
     };
@@ -98,7 +96,7 @@ fn candidates(
         *seems += guesses[usize::from(*differing)];
     });
     by_time(&mut seems, &shelf.times, range, sought.within);
-    let mut best = about_highest(&seems, CANDIDATES);
+    let mut best = about_highest(&seems, LOOKED_AT);
     best.retain(is_there);
     best.iter().for_each(|slot| shelf.vectors.fetch(*slot));
     best

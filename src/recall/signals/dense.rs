@@ -7,7 +7,6 @@
 use crate::kernel::{Bytes, dot, quantise};
 use crate::recall::index::docs::{DocNo, Docs, NONE};
 use crate::recall::index::{NEAR, ScopeIndex};
-use crate::recall::search::EXACT_MAX;
 use crate::recall::signals::lexical::Table;
 
 /// Dot products of one vector with messages, as they are asked for.
@@ -24,8 +23,7 @@ const KNOWN: usize = 512;
 
 impl<'a> Dots<'a> {
     pub(crate) fn new(docs: &'a Docs, vector: Option<Bytes>) -> Self {
-        let known = if docs.len() > EXACT_MAX { KNOWN } else { docs.len() };
-        Self { docs, vector, values: Table::new(known), known: 0 }
+        Self { docs, vector, values: Table::new(docs.len().min(KNOWN)), known: 0 }
     }
 
     /// The product with a message; zero where either has no vector.
