@@ -1,6 +1,6 @@
 //! In a large scope: the messages that are worth a closer look, at first sight.
 //!
-//! Words and the first signs of vectors bring messages up. What speaks for one of them is added up from numbers that lie close
+//! Words, the first signs of vectors and the time asked about bring messages up. What speaks for one of them is added up from numbers that lie close
 //! together, so no message itself is touched unless it is chosen: most of the time of a search is spent waiting for memory.
 
 use super::index::ScopeIndex;
@@ -9,7 +9,7 @@ use super::index::nearest::{HEAD, head};
 use super::signals::{Asked, Marked, Pool, WordScores, highest};
 use crate::language::when::TimeRange;
 
-/// Messages that are brought up by vectors, or this part of a larger scope.
+/// Messages that are brought up by vectors, and by a time, or this part of a larger scope.
 const NEAR: usize = 512;
 const NEAR_PART: usize = 24;
 /// So many are chosen, with what was said right before and after this many of them. `docs/recall.md` tells how these were chosen.
@@ -24,7 +24,7 @@ const SAMPLE: usize = 32;
 const DATE: f32 = 3.0;
 const SPEAKER: f32 = 1.0;
 
-/// The messages that words or vectors bring up, and a sample for the measure.
+/// The messages that are worth a closer look, and a sample for the measure.
 pub(super) fn choose(index: &ScopeIndex, asked: &Asked<'_>, words: &WordScores) -> Pool {
     let mut keys = seen_first(index, asked, words);
     let replies = words.best_replies(REPLIES);
@@ -63,20 +63,33 @@ fn seen_first(index: &ScopeIndex, asked: &Asked<'_>, words: &WordScores) -> Vec<
     chosen.into_iter().map(|(_, no)| no).chain(neighbours).collect()
 }
 
-/// The messages that words or vectors bring up, each once, with what speaks for it.
+/// The messages that words, vectors or the time asked about bring up, each once, with what speaks for it.
 fn brought_up(index: &ScopeIndex, asked: &Asked<'_>, words: &WordScores) -> Vec<(f32, DocNo)> {
     let mut sight = Sight::new(index, asked, words);
     let mut brought_up: Vec<(f32, DocNo)> = words.own.found().map(|(no, own)| (sight.of(no, own), no)).collect();
-    let Some(vector) = asked.plain() else { return brought_up };
-    let (heads, head) = (&index.keys.heads, head(&vector.bytes));
     let found: Vec<DocNo> = brought_up.iter().map(|(_, no)| *no).collect();
     let by_words = Marked::new(index.keys.len(), &found);
-    let mut near = heads.near(head, NEAR.max(index.keys.len() / NEAR_PART), CHOSEN);
-    near.retain(|no| !by_words.has(*no));
-    brought_up.extend(near.iter().map(|no| (sight.of(*no, 0.0), *no)));
-    let differing = heads.differing(head, &found).into_iter().chain(heads.differing(head, &near));
-    brought_up.iter_mut().zip(differing).for_each(|((speaks, _), differing)| *speaks += similar(differing));
+    let (heads, head) = (&index.keys.heads, asked.plain().map(|vector| head(&vector.bytes)));
+    let about = NEAR.max(index.keys.len() / NEAR_PART);
+    let near = head.map(|head| heads.near(head, about, CHOSEN)).unwrap_or_default();
+    let mut others = with(near, sight.said_then(about));
+    others.retain(|no| !by_words.has(*no));
+    brought_up.extend(others.iter().map(|no| (sight.of(*no, 0.0), *no)));
+    if let Some(head) = head {
+        let differing = heads.differing(head, &found).into_iter().chain(heads.differing(head, &others));
+        brought_up.iter_mut().zip(differing).for_each(|((speaks, _), differing)| *speaks += similar(differing));
+    }
     brought_up
+}
+
+/// Some messages in order with others, each once.
+fn with(mut some: Vec<DocNo>, others: Vec<DocNo>) -> Vec<DocNo> {
+    if !others.is_empty() {
+        some.extend(others);
+        some.sort_unstable();
+        some.dedup();
+    }
+    some
 }
 
 /// What it says that a vector differs in so many signs: how many spreads fewer than those of any two vectors.
@@ -107,6 +120,13 @@ impl<'a> Sight<'a> {
     fn of(&mut self, no: DocNo, own: f32) -> f32 {
         let of_date = self.days.as_mut().map_or(0.0, |days| DATE * days.of(self.index.keys.day(no)));
         self.own * own + self.of_origin(no) + of_date
+    }
+
+    /// The newest messages of the time that is asked about, so many at most: whatever they say, they may be what is wanted.
+    fn said_then(&mut self, most: usize) -> Vec<DocNo> {
+        let Some(days) = &mut self.days else { return Vec::new() };
+        let all = (0..self.index.keys.len() as DocNo).rev();
+        all.filter(|no| days.of(self.index.keys.day(*no)) > 0.0).take(most).collect()
     }
 
     fn of_origin(&self, no: DocNo) -> f32 {

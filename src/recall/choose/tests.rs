@@ -108,6 +108,17 @@ fn of_many_that_say_the_same_those_of_the_time_asked_about_are_chosen() {
 }
 
 #[test]
+fn the_time_asked_about_brings_messages_up_whatever_they_say() {
+    let index = index(&[]);
+    // Two messages a day: those of the second of May, 852 days after the first.
+    let (of_may, question) = ([852 * 2, 852 * 2 + 1], "What happened on 2 May 2022?");
+    for with_vectors in [true, false] {
+        check_chosen(&index, question, with_vectors, &of_may);
+    }
+    assert!(chosen(&index, "What happened?", false).is_empty(), "nothing but the time does");
+}
+
+#[test]
 fn of_many_that_say_the_same_those_by_the_one_asked_about_are_chosen() {
     let others: Vec<(usize, &str)> = (200..1_800).map(|no| (no, "I painted the fence green.")).collect();
     let index = index(&others);
