@@ -9,7 +9,7 @@ use super::index::nearest::{HEAD, head};
 use super::signals::{Asked, Marked, Pool, WordScores, highest};
 use crate::language::when::TimeRange;
 
-/// Messages that are brought up by vectors, and by a time, or this part of a larger scope.
+/// Messages that are brought up by vectors, or this part of a larger scope.
 const NEAR: usize = 512;
 const NEAR_PART: usize = 24;
 /// So many are chosen, with what was said right before and after this many of them. `docs/recall.md` tells how these were chosen.
@@ -70,9 +70,11 @@ fn brought_up(index: &ScopeIndex, asked: &Asked<'_>, words: &WordScores) -> Vec<
     let found: Vec<DocNo> = brought_up.iter().map(|(_, no)| *no).collect();
     let by_words = Marked::new(index.keys.len(), &found);
     let (heads, head) = (&index.keys.heads, asked.plain().map(|vector| head(&vector.bytes)));
-    let about = NEAR.max(index.keys.len() / NEAR_PART);
-    let near = head.map(|head| heads.near(head, about, CHOSEN)).unwrap_or_default();
-    let mut others = with(near, sight.said_then(about));
+    let near = |head| heads.near(head, NEAR.max(index.keys.len() / NEAR_PART), CHOSEN);
+    let near = head.map(near).unwrap_or_default();
+    let mut others = sight.said_then();
+    others.retain(|no| near.binary_search(no).is_err());
+    others.extend(near);
     others.retain(|no| !by_words.has(*no));
     brought_up.extend(others.iter().map(|no| (sight.of(*no, 0.0), *no)));
     if let Some(head) = head {
@@ -80,16 +82,6 @@ fn brought_up(index: &ScopeIndex, asked: &Asked<'_>, words: &WordScores) -> Vec<
         brought_up.iter_mut().zip(differing).for_each(|((speaks, _), differing)| *speaks += similar(differing));
     }
     brought_up
-}
-
-/// Some messages in order with others, each once.
-fn with(mut some: Vec<DocNo>, others: Vec<DocNo>) -> Vec<DocNo> {
-    if !others.is_empty() {
-        some.extend(others);
-        some.sort_unstable();
-        some.dedup();
-    }
-    some
 }
 
 /// What it says that a vector differs in so many signs: how many spreads fewer than those of any two vectors.
@@ -122,11 +114,11 @@ impl<'a> Sight<'a> {
         self.own * own + self.of_origin(no) + of_date
     }
 
-    /// The newest messages of the time that is asked about, so many at most: whatever they say, they may be what is wanted.
-    fn said_then(&mut self, most: usize) -> Vec<DocNo> {
+    /// The newest messages of the time that is asked about, as many as can be chosen: whatever they say, they may be what is wanted.
+    fn said_then(&mut self) -> Vec<DocNo> {
         let Some(days) = &mut self.days else { return Vec::new() };
         let all = (0..self.index.keys.len() as DocNo).rev();
-        all.filter(|no| days.of(self.index.keys.day(*no)) > 0.0).take(most).collect()
+        all.filter(|no| days.of(self.index.keys.day(*no)) > 0.0).take(CHOSEN).collect()
     }
 
     fn of_origin(&self, no: DocNo) -> f32 {
