@@ -5,13 +5,15 @@
 //!
 //! Reading order: the nouns here, `ask` (a task, asked once more with its mistake), `request` (what goes out), `read`
 //! (finding the object in what came back), `failure` (what went wrong, and whether it passes), `rest` (leaving a server in
-//! trouble alone), `talk` (what was said, as a model reads it), then the tasks: `summary`, `topic`, `facts`.
+//! trouble alone), `talk` (what was said, as a model reads it), `heard` (whether it can have been said), then the tasks: `summary`,
+//! `topic`, `facts`.
 //!
 //! **Invariant:** what comes back is a proposal, read strictly. It is never followed, and never more than its bounds.
 
 mod ask;
 mod facts;
 mod failure;
+mod heard;
 mod read;
 mod request;
 mod rest;

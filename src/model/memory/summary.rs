@@ -3,6 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::heard::Heard;
 use super::{Task, talk};
 use crate::model::summarise::Talk;
 
@@ -76,14 +77,14 @@ pub(super) fn lines_schema(talk: &Talk) -> Value {
 }
 
 /// Lines as a summary's text. Nobody may be made to say something who did not speak, and what has no word in common with what
-/// was said is left out.
+/// was said, or a number that nobody said, is left out.
 pub(super) fn read_lines(lines: Vec<WrittenLine>, talk: &Talk) -> Result<String, String> {
     let speakers = talk::speakers(talk);
     if let Some(stranger) = lines.iter().find(|line| !speakers.contains(&talk::name(&line.who))) {
         return Err(format!("`{}` did not speak; `who` must be one of {}", stranger.who, speakers.join(", ")));
     }
-    let said = talk::all_words(talk);
-    let lines = lines.into_iter().filter(|line| talk::is_about(&line.what, &said));
+    let heard = Heard::of(talk);
+    let lines = lines.into_iter().filter(|line| heard.has(&line.what));
     let lines: Vec<(String, String)> = lines.map(|line| (line.who, line.what)).collect();
     talk::summary(&lines, talk.tokens_max).ok_or_else(|| "`lines` tells nothing that was said".to_owned())
 }

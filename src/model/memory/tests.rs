@@ -132,6 +132,9 @@ async fn inventions_are_left_out() {
     assert_eq!(asked(vec![Says(stranger), Says(stranger)]).await, format!("garbage | 2 calls, 200 tokens, {stranger}"));
     let partly = r#"{"lines":[{"who":"user","what":"Wants a pony."},{"who":"user","what":"Ana begins school."}]}"#;
     assert_eq!(asked(vec![Says(partly)]).await, "user: Ana begins school. | 1 calls, 100 tokens");
+    let counted =
+        r#"{"lines":[{"who":"user","what":"Ana wants 21 roses."},{"who":"user","what":"School, 7 May 2026."}]}"#;
+    assert_eq!(asked(vec![Says(counted)]).await, "user: School, 7 May 2026. | 1 calls, 100 tokens");
     let example = r#"{"lines":[{"who":"user","what":"…"}]}"#;
     let told = "user: Ana starts school on 7 May. | 2 calls, 200 tokens";
     assert_eq!(asked(vec![Says(example), Says(GOOD)]).await, told);
@@ -192,7 +195,8 @@ async fn a_refusal_of_everything_is_not_remembered() {
 #[tokio::test]
 async fn a_topic_is_named_and_told() {
     let good = r#"{"title":"\"School for Ana\"","lines":[{"who":"user","what":"Ana starts on 7 May."}]}"#;
-    let (model, _) = scripted(vec![Says(good)]).await;
+    let counted = r#"{"title":"21 roses for Ana","lines":[{"who":"user","what":"Ana starts on 7 May."}]}"#;
+    let (model, _) = scripted(vec![Says(counted), Says(good)]).await;
     let told = model.ask(&TopicTask { talk: &talk() }).await.expect("an answer").value;
     let expected = TopicAnswer { title: "School for Ana".into(), summary: "user: Ana starts on 7 May.".into() };
     assert_eq!(told, expected);

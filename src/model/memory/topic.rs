@@ -3,6 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::heard::Heard;
 use super::summary::{WrittenLine, lines_schema, read_lines, words};
 use super::{Task, talk};
 use crate::model::summarise::Talk;
@@ -61,6 +62,9 @@ impl Task for TopicTask<'_> {
     fn parse(&self, answer: &Value) -> Result<TopicAnswer, String> {
         let written: Written = serde_json::from_value(answer.clone()).map_err(|error| error.to_string())?;
         let title = title(&written.title)?;
+        if !Heard::of(self.talk).has_numbers_of(&title) {
+            return Err("`title` has a number that nobody said".to_owned());
+        }
         Ok(TopicAnswer { title, summary: read_lines(written.lines, self.talk)? })
     }
 }
