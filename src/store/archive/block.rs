@@ -36,7 +36,8 @@ const HEAD_BYTES_MAX: usize = SUM.end + 20;
 /// How much time a block is worth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Level {
-    /// When somebody may be waiting: words and zstd's quickest level, or level 3 for what our words do not fit.
+    /// When somebody may be waiting: words alone while a block is small, then zstd's quickest level as well, or its level 3 for what our words
+    /// do not fit.
     #[default]
     Quick,
     /// When nobody is: zstd's level 19, many times slower to write and as fast to read.
@@ -209,9 +210,11 @@ struct Decompressor {
 /// More room than this is given back: large blocks are rare, threads are many.
 const KEPT_BYTES_MAX: usize = 256 * 1024;
 
+const THOROUGH: Settings =
+    Settings { parameters: &[CParameter::CompressionLevel(19)], with_text: true, left_as_it_is_bytes_max: 0 };
+
 fn compressor(dictionary: &Dictionary, level: Level) -> CCtx<'static> {
-    let thorough = Settings { parameters: &[CParameter::CompressionLevel(19)], with_text: true };
-    let settings = if level == Level::Quick { dictionary.quick } else { thorough };
+    let settings = if level == Level::Quick { dictionary.quick } else { THOROUGH };
     let mut context = CCtx::create();
     // The head says all of it, so that the payload need not.
     let silent = [CParameter::DictIdFlag(false), CParameter::ChecksumFlag(false), CParameter::ContentSizeFlag(false)];
@@ -226,6 +229,10 @@ fn compressor(dictionary: &Dictionary, level: Level) -> CCtx<'static> {
 
 /// Appends the coded frame to the block, compressed.
 fn compress(coded: &[u8], dictionary: &Dictionary, level: Level, block: &mut Vec<u8>) -> Result<(), BlockError> {
+    if level == Level::Quick && coded.len() <= dictionary.quick.left_as_it_is_bytes_max {
+        leave_as_it_is(coded, block);
+        return Ok(());
+    }
     let start = block.len();
     block.resize(start + compress_bound(coded.len()), 0);
     let mut write = |context: &mut CCtx<'static>| context.compress2(&mut block[start..], coded);
@@ -237,6 +244,19 @@ fn compress(coded: &[u8], dictionary: &Dictionary, level: Level, block: &mut Vec
     };
     block.truncate(start + written.map_err(failed)?);
     Ok(())
+}
+
+/// Appends the coded frame in the form in which zstd writes what it cannot compress, so that it is read like any other (RFC 8878, 3.1.1).
+fn leave_as_it_is(coded: &[u8], block: &mut Vec<u8>) {
+    const MAGIC: u32 = 0xfd2f_b528;
+    const LENGTH_IN_FOUR_BYTES_AND_ONE_SEGMENT: u8 = 0b1010_0000;
+    const LAST_AND_RAW: u32 = 0b001;
+    let length = coded.len() as u32;
+    block.extend_from_slice(&MAGIC.to_le_bytes());
+    block.push(LENGTH_IN_FOUR_BYTES_AND_ONE_SEGMENT);
+    block.extend_from_slice(&length.to_le_bytes());
+    block.extend_from_slice(&(length << 3 | LAST_AND_RAW).to_le_bytes()[..3]);
+    block.extend_from_slice(coded);
 }
 
 /// The frame of so many bytes that was compressed; nothing if it is another one.

@@ -74,7 +74,20 @@ fn blocks_of_earlier_days_stay_readable() {
 fn a_short_conversation_is_smaller_than_its_text() {
     let said = "I think that we should go to the new place next week, because my sister told me about it.";
     let turns: Vec<Archived> = (1..=5).map(|number| turn(number, said, Some("Sure, I can help you."), None)).collect();
-    assert!(packed(&turns).len() < 120, "{} bytes", packed(&turns).len());
+    let thorough = pack(&turns, Level::Thorough).expect("small enough");
+    let text: usize = turns.iter().map(Archived::bytes).sum();
+    assert!(2 * packed(&turns).len() < text, "{} of {text} bytes", packed(&turns).len());
+    assert!(thorough.len() < 120, "{} bytes", thorough.len());
+}
+
+/// What a small block is left as is what any zstd reads, and what is a little larger is compressed.
+#[test]
+fn small_blocks_are_words_and_large_ones_compressed() {
+    let said = "I think that we should go to the new place next week.";
+    let block_of = |turns: u64| packed(&(1..=turns).map(|number| turn(number, said, None, None)).collect::<Vec<_>>());
+    let [few, more, many] = [10, 20, 500].map(|turns| block_of(turns).len());
+    assert!(more > few * 3 / 2, "each turn costs its words: {few} and {more} bytes");
+    assert!(many < more * 3, "what is said again costs nothing: {more} and {many} bytes");
 }
 
 #[test]
