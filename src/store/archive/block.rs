@@ -3,7 +3,7 @@
 //! | bytes | what |
 //! | --- | --- |
 //! | 2 | `rA` |
-//! | 1 | version of the block |
+//! | 1 | version of the block, and of its frame |
 //! | 8 | seal: xxh3 of all bytes that follow |
 //! | 8 | xxh3 of the frame, before it was compressed |
 //! | varint | number of the dictionary |
@@ -17,14 +17,14 @@ use xxhash_rust::xxh3::xxh3_64;
 use zstd::zstd_safe::{CCtx, CParameter, DCtx, compress_bound, get_error_name};
 
 use super::dictionary::{Dictionary, Settings, find, fitting};
-use super::{Archived, frame};
+use super::{Archived, column, frame};
 
 /// Most bytes that the turns of a block may have together. A block that claims more is not opened.
 pub const CONTENT_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 const MAGIC: [u8; 2] = *b"rA";
-/// How blocks are written now. Those of the first version are read, too; their frames say more.
-const VERSION: u8 = 2;
+/// How blocks are written now. Those of the versions before are read, too; their frames say more.
+const VERSION: u8 = 3;
 /// Where the seal lies, and what it covers.
 const SEAL: std::ops::Range<usize> = 3..11;
 /// The content's checksum.
@@ -141,8 +141,8 @@ fn seal(content: &[u8], level: Level) -> Result<Vec<u8>, BlockError> {
     block.push(VERSION);
     block.extend_from_slice(&[0; 8]);
     block.extend_from_slice(&xxh3_64(content).to_le_bytes());
-    frame::put(&mut block, dictionary.id);
-    frame::put(&mut block, content.len() as u64);
+    column::put(&mut block, dictionary.id);
+    column::put(&mut block, content.len() as u64);
     compress(&coded, dictionary, level, &mut block)?;
     let seal = xxh3_64(&block[SEAL.end..]);
     block[SEAL].copy_from_slice(&seal.to_le_bytes());
@@ -157,11 +157,17 @@ fn open(block: &[u8]) -> Result<Vec<u8>, BlockError> {
     let bytes = usize::try_from(head.bytes).ok().filter(|bytes| *bytes <= CONTENT_BYTES_MAX);
     let bytes = bytes.ok_or(BlockError::TooLarge(head.bytes))?;
     let content = decompressed(head.payload, dictionary, bytes)?.filter(|content| xxh3_64(content) == head.sum);
-    content.ok_or(BlockError::Damaged("its content does not match its checksum"))
+    let content = content.ok_or(BlockError::Damaged("its content does not match its checksum"))?;
+    // The seal does not cover the version, but the frame says it, too.
+    if content.first() != Some(&head.version) {
+        return Err(BlockError::Damaged("its content is of another version"));
+    }
+    Ok(content)
 }
 
 /// What a block says about itself, once its seal was found whole.
 struct Head<'a> {
+    version: u8,
     sum: u64,
     dictionary: u64,
     bytes: u64,
@@ -171,19 +177,18 @@ struct Head<'a> {
 impl<'a> Head<'a> {
     fn read(block: &'a [u8]) -> Result<Self, BlockError> {
         let rest = block.strip_prefix(&MAGIC).ok_or(BlockError::NotABlock)?;
-        match rest.first() {
-            Some(1..=VERSION) => {}
-            Some(newer) => return Err(BlockError::Newer(*newer)),
-            None => return Err(SHORT),
+        let version = *rest.first().ok_or(SHORT)?;
+        if version > VERSION {
+            return Err(BlockError::Newer(version));
         }
         if number(block, SEAL)? != xxh3_64(&block[SEAL.end..]) {
             return Err(BlockError::Damaged("it does not match its checksum"));
         }
         let sum = number(block, SUM)?;
-        let mut reader = frame::Reader { rest: &block[SUM.end..] };
+        let mut reader = column::Reader { rest: &block[SUM.end..] };
         let dictionary = reader.varint().ok_or(SHORT)?;
         let bytes = reader.varint().ok_or(SHORT)?;
-        Ok(Self { sum, dictionary, bytes, payload: reader.rest })
+        Ok(Self { version, sum, dictionary, bytes, payload: reader.rest })
     }
 }
 
@@ -249,12 +254,12 @@ fn compress(coded: &[u8], dictionary: &Dictionary, level: Level, block: &mut Vec
 /// Appends the coded frame in the form in which zstd writes what it cannot compress, so that it is read like any other (RFC 8878, 3.1.1).
 fn leave_as_it_is(coded: &[u8], block: &mut Vec<u8>) {
     const MAGIC: u32 = 0xfd2f_b528;
-    const LENGTH_IN_FOUR_BYTES_AND_ONE_SEGMENT: u8 = 0b1010_0000;
+    const NOTHING_BUT_A_WINDOW: u8 = 0;
+    const OF_128_KIB: u8 = 7 << 3;
     const LAST_AND_RAW: u32 = 0b001;
     let length = coded.len() as u32;
     block.extend_from_slice(&MAGIC.to_le_bytes());
-    block.push(LENGTH_IN_FOUR_BYTES_AND_ONE_SEGMENT);
-    block.extend_from_slice(&length.to_le_bytes());
+    block.extend_from_slice(&[NOTHING_BUT_A_WINDOW, OF_128_KIB]);
     block.extend_from_slice(&(length << 3 | LAST_AND_RAW).to_le_bytes()[..3]);
     block.extend_from_slice(coded);
 }
@@ -284,8 +289,8 @@ pub(super) fn resealed(block: &[u8], tamper: impl FnOnce(&mut Forged)) -> Vec<u8
         Forged { sum: head.sum, dictionary: head.dictionary, bytes: head.bytes, payload: head.payload.to_vec() };
     tamper(&mut forged);
     let mut rest = forged.sum.to_le_bytes().to_vec();
-    frame::put(&mut rest, forged.dictionary);
-    frame::put(&mut rest, forged.bytes);
+    column::put(&mut rest, forged.dictionary);
+    column::put(&mut rest, forged.bytes);
     rest.extend_from_slice(&forged.payload);
     [&block[..SEAL.start], &xxh3_64(&rest).to_le_bytes(), &rest].concat()
 }

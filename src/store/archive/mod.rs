@@ -12,6 +12,7 @@
 
 mod beginning;
 mod block;
+mod column;
 mod dictionary;
 mod frame;
 mod moved;

@@ -50,6 +50,13 @@ const IN_FIRST_VERSION: &str = concat!(
     "02fccbf94a09f269",
 );
 
+/// The same as blocks of the second version said it.
+const IN_SECOND_VERSION: &str = concat!(
+    "7241024ad6b909ec33684f2a34ce7f78ddedd902ab0128b52ffda04b0000005902000202030103071b102d1f297b229a9994",
+    "96416e6ec2b2c75ca48dc1c23f496ed06d2c85c2232ec0f786ba8dc2832ec424c096c012a48dc1c2c00f3fd4c880ad88c1ca",
+    "2ca0c21ba08dc0402e",
+);
+
 fn of_digits(digits: &str) -> Vec<u8> {
     let byte = |digits: &[u8; 2]| std::str::from_utf8(digits).map(|text| u8::from_str_radix(text, 16));
     digits.as_bytes().as_chunks::<2>().0.iter().map(|two| byte(two).expect("ASCII").expect("digits")).collect()
@@ -60,13 +67,14 @@ fn blocks_of_earlier_days_stay_readable() {
     let name = Some(r#"{"question":{"name":"Ann"}}"#);
     let live = turn(3, "Where do I live?", Some("In Lisbon, you said. That is what I remember."), name);
     let since = turn(4, "And since when do I live there?", Some("Since the first of May, as far as I know."), name);
-    for (digits, turns) in [(WITH_FIRST_DICTIONARY, talk()), (IN_FIRST_VERSION, vec![live, since])] {
+    let two = vec![live, since];
+    let earlier = [(WITH_FIRST_DICTIONARY, 1, talk()), (IN_FIRST_VERSION, 1, two.clone()), (IN_SECOND_VERSION, 2, two)];
+    for (digits, version, turns) in earlier {
         let block = of_digits(digits);
         assert_eq!(unpack(&block).as_ref(), Ok(&turns));
         let rewritten = recompress(&block, Level::Quick).expect("readable");
         assert_eq!(rewritten, packed(&turns), "as blocks are written now");
-        assert_eq!(block[2], 1, "of the first version");
-        assert_eq!(rewritten[2], 2);
+        assert_eq!((block[2], rewritten[2]), (version, 3));
     }
 }
 
@@ -108,8 +116,12 @@ fn what_cannot_be_read_says_why() {
     let block = packed(&talk());
     assert_eq!(unpack(b""), Err(BlockError::NotABlock));
     assert_eq!(unpack(b"{\"json\": true}"), Err(BlockError::NotABlock));
-    let newer = [&b"rA\x03"[..], &block[3..]].concat();
-    assert_eq!(unpack(&newer), Err(BlockError::Newer(3)));
+    let said_to_be = |version: u8| [&b"rA"[..], &[version], &block[3..]].concat();
+    assert_eq!(unpack(&said_to_be(4)), Err(BlockError::Newer(4)));
+    for other in 0..3 {
+        let damaged = Err(BlockError::Damaged("its content is of another version"));
+        assert_eq!(unpack(&said_to_be(other)), damaged, "{other}");
+    }
     let foreign = resealed(&block, |head| head.dictionary = 7);
     assert_eq!(unpack(&foreign), Err(BlockError::UnknownDictionary(7)));
     assert!(BlockError::UnknownDictionary(7).to_string().contains("dictionary 7"));
@@ -213,8 +225,9 @@ proptest! {
     #[test]
     fn any_bytes_can_be_read(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
         prop_assert!(unpack(&bytes).is_err());
-        prop_assert!(unpack(&[b"rA\x01", &bytes[..]].concat()).is_err());
-        prop_assert!(unpack(&[b"rA\x02", &bytes[..]].concat()).is_err());
+        for version in 1..=3 {
+            prop_assert!(unpack(&[&b"rA"[..], &[version], &bytes].concat()).is_err());
+        }
     }
 
     #[test]
