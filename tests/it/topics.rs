@@ -2,6 +2,8 @@
 
 use std::process::Stdio;
 
+use recalld::scope::{Scope, Tenant, User};
+use recalld::store::{SketchedTopic, Store};
 use serde_json::{Value, json};
 
 use crate::house::{House, OTHER_SESSION, SESSION, keys};
@@ -140,6 +142,40 @@ async fn d8_people_name_tag_and_rate() {
     assert_eq!(rate(json!(true)).await.expect(200)["importance"], 1.5);
     assert_eq!(rate(json!(false)).await.expect(200)["importance"], 1.0);
     rate(json!("very")).await.expect(400);
+}
+
+/// DESIGN 6: a rebuild makes again what topics know, and comes to the same; what people said of them and how often they were used stays.
+#[tokio::test]
+async fn a_rebuild_keeps_what_people_said_of_topics() {
+    let house = House::open();
+    for query in [PAINT, "How much does it cost?", TRAINS, "Is linseed paint good for a shed?"] {
+        chat(&house, "ann", SESSION, query).await;
+    }
+    let path = format!("/api/v1/topics/{}", id_of(&house, "ann", PAINT).await);
+    house.ask("PATCH", &path).user("ann").json(json!({"title": "The shed", "tags": ["garden"]})).await.expect(200);
+    house.post(&format!("{path}/feedback")).user("ann").json(json!({"useful": true})).await.expect(200);
+    tend(&house).await;
+    let (shown, known) = (get(&house, "ann", "").await, sketches(&house).await);
+    assert_eq!((shown["topics"].as_array().map(Vec::len), known.len()), (Some(2), 2));
+
+    let scope = Scope::new(Tenant::default(), User::parse("ann").expect("a user"));
+    house.memory.digest_again(Some(&scope)).await.expect("it is asked for");
+    assert!(sketches(&house).await.iter().all(|topic| topic.stale));
+    house.post("/api/v1/digest").user("ann").send().await.expect(200);
+    assert_eq!(get(&house, "ann", "").await, shown);
+    let again = sketches(&house).await;
+    for (now, before) in again.iter().zip(&known) {
+        assert_eq!((now.id, &now.sketch, now.untaken.len(), now.stale), (before.id, &before.sketch, 0, false));
+    }
+}
+
+/// What Ann's topics know, the one that was used last first.
+async fn sketches(house: &House) -> Vec<SketchedTopic> {
+    let scope = Scope::new(Tenant::default(), User::parse("ann").expect("a user"));
+    let topics = house.store.topics();
+    let outline = topics.topic_outline(&scope, None).await.expect("an outline");
+    let ids: Vec<_> = outline.topics.iter().map(|(id, _)| *id).collect();
+    topics.topic_sketches(&scope, &ids, &[]).await.expect("sketches")
 }
 
 /// D8: search across topics finds the topic of what was said, and those that carry the word as a tag.

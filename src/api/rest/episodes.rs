@@ -125,7 +125,7 @@ pub(in crate::api) struct DigestReport {
     seconds: f64,
 }
 
-/// Understands what was said and does the jobs that are due, now, and says what they came to.
+/// Understands what was said, puts topics in order and does the jobs that are due, now, and says what they came to.
 #[utoipa::path(post, path = "/api/v1/digest", params(DigestQuery), responses((status = 200, body = DigestReport)))]
 pub(in crate::api) async fn digest(
     State(app): State<App>,
@@ -152,6 +152,7 @@ async fn run(memory: Memory, scope: Option<Scope>, rebuild: bool) -> Result<Dige
         memory.learn_again(scope.as_ref()).await?;
     }
     while memory.learn_facts().await? > 0 {}
+    while started.elapsed() < PATIENCE && !memory.tend_topics().await?.is_nothing() {}
     memory.run_jobs_once().await?;
     while started.elapsed() < PATIENCE && others_work(&memory, scope.as_ref()).await? {
         tokio::time::sleep(LOOK_EVERY).await;

@@ -8,8 +8,7 @@ use super::connect::meaning;
 use super::row::{COLUMNS as TURN_COLUMNS, TurnRow};
 use super::session::{self, cursor, execute, rows_max};
 use super::sql::{self, Connection, OptionalExtension, Row, params};
-use super::topics::tell;
-use super::{Backend, consolidate, facts, job, made, told};
+use super::{Backend, consolidate, facts, job, made, told, topics};
 use crate::clock::from_micros;
 use crate::episode::{Episode, Leaving, Level, Meaning};
 use crate::id::{EpisodeId, SessionId};
@@ -270,7 +269,7 @@ impl Episodes for Backend {
         let (notes, due) = (self.notes(), self.due.topic);
         let again = move |db: &Connection, scope: Option<&Scope>| {
             let gone = consolidate::make_again(db, scope)?;
-            tell::make_again(db, scope, due)?;
+            topics::make_again(db, scope, due)?;
             notes.jobs(true);
             notes.erased(gone > 0);
             Ok(gone)

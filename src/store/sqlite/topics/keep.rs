@@ -174,8 +174,10 @@ pub(super) fn forget(db: &Connection, scope: &Scope, ids: &[TopicId], at: i64) -
     Ok(forgotten)
 }
 
-/// All sketches are to be made anew. Answers how many.
-pub(super) fn again(db: &Connection) -> Result<u64, StoreError> {
-    let again = "UPDATE topic SET stale = 1, version = version + 1 WHERE forgotten_at IS NULL AND merged_into IS NULL";
-    execute(db, again, []).map(|topics| topics as u64)
+/// Sketches are to be made anew, of one user's topics or of everybody's. Answers how many.
+pub(super) fn again(db: &Connection, scope: Option<&Scope>) -> Result<u64, StoreError> {
+    let (tenant, user) = scope.map(|scope| (scope.tenant().as_str(), scope.user().as_str())).unzip();
+    let sql = "UPDATE topic SET stale = 1, version = version + 1 WHERE forgotten_at IS NULL AND merged_into IS NULL
+               AND (?1 IS NULL OR (tenant = ?1 AND user = ?2))";
+    execute(db, sql, params![tenant, user]).map(|topics| topics as u64)
 }

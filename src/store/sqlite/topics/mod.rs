@@ -10,15 +10,23 @@ pub(super) use read::{CURRENT, LIVE, list_sql, turns_sql};
 
 use jiff::Timestamp;
 
+use super::sql::Connection;
 use super::{Backend, made, recall};
 use crate::id::{TopicId, TurnId};
 use crate::scope::Scope;
 use crate::session::Turn;
 use crate::store::whose::Whose;
 use crate::store::{
-    DerivedTopic, DueTurn, KeptTopic, Moment, Page, PageRequest, PlacedTurn, SketchedTopic, Stamp, StoreFuture,
-    TopicMerge, TopicOutline, TopicPatch, Topics, Untold, WhichTopics,
+    DerivedTopic, DueTurn, KeptTopic, Moment, Page, PageRequest, PlacedTurn, SketchedTopic, Stamp, StoreError,
+    StoreFuture, TopicMerge, TopicOutline, TopicPatch, Topics, Untold, WhichTopics,
 };
+
+/// Forgets what follows from the turns of topics, of one user's or of everybody's, so that it is made again. What people said of topics stays, and
+/// so do turns in theirs.
+pub(super) fn make_again(db: &Connection, scope: Option<&Scope>, due: u64) -> Result<(), StoreError> {
+    keep::again(db, scope)?;
+    tell::make_again(db, scope, due)
+}
 
 /// What topics are called where it is noted what they are made with.
 const MADE: &str = "topic";
@@ -124,7 +132,7 @@ impl Topics for Backend {
                 return Ok(0);
             }
             // Noted last: what is interrupted is done again.
-            let again = self.write_each(keep::again).await?;
+            let again = self.write_each(|db| keep::again(db, None)).await?;
             self.write_for(Whose::Ours, move |db| made::note(db, MADE, &made_with)).await?;
             Ok(again.into_iter().sum())
         })

@@ -148,7 +148,7 @@ pub(in super::super) fn tell_again(db: &Connection, topic: i64, turn: i64) -> Re
 }
 
 /// Forgets what topics tell, of one user or of everybody, so that it is told again.
-pub(in super::super) fn make_again(db: &Connection, scope: Option<&Scope>, due: u64) -> Result<(), StoreError> {
+pub(super) fn make_again(db: &Connection, scope: Option<&Scope>, due: u64) -> Result<(), StoreError> {
     let (tenant, user) = scope.map(|scope| (scope.tenant().as_str(), scope.user().as_str())).unzip();
     let sql = "SELECT key FROM topic WHERE told > 0 AND forgotten_at IS NULL AND merged_into IS NULL
                AND (?1 IS NULL OR (tenant = ?1 AND user = ?2))";
