@@ -233,6 +233,7 @@ macro_rules! conformance {
             topics::a_sketch_is_kept_of_the_topic_as_it_is,
             topics::a_conversation_is_in_the_topic_of_its_last_turn,
             topics::a_foreign_topic_is_as_good_as_unknown,
+            topics::a_long_topic_is_learned_in_steps,
             topics::two_topics_become_one,
             topics::forgotten_topics_keep_their_turns,
             topics::people_name_tag_and_rate,

@@ -239,6 +239,24 @@ pub async fn a_sketch_is_kept_of_the_topic_as_it_is(store: Arc<dyn Store>) {
     assert_eq!(outline.topics, [(id, now.version)]);
 }
 
+/// A topic of many turns is learned in steps, and each but the last brings it into another state: whoever holds it should look
+/// at the turns that are told next.
+pub async fn a_long_topic_is_learned_in_steps(store: Arc<dyn Store>) {
+    let talk = Talk::new(&store);
+    let id = talk.begin("Which paint?").await;
+    for _ in 0..65 {
+        talk.exchange_in("And how much of it?", joins(id)).await;
+    }
+    let before = talk.sketched(id).await;
+    assert!(talk.learn(id, "paint").await);
+    let between = talk.sketched(id).await;
+    assert!(talk.learn(id, "paint tin").await);
+    let after = talk.sketched(id).await;
+    assert_eq!((before.untaken.len(), between.untaken.len(), after.untaken.len()), (64, 2, 0));
+    assert!(before.version < between.version);
+    assert_eq!(between.version, after.version);
+}
+
 /// The running topic of a conversation is that of its last turn that has one, or of the one before a turn.
 pub async fn a_conversation_is_in_the_topic_of_its_last_turn(store: Arc<dyn Store>) {
     let talk = Talk::new(&store);

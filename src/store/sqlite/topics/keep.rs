@@ -70,6 +70,10 @@ pub(super) fn keep(db: &Connection, scope: &Scope, derived: &DerivedTopic, told:
     let Some((key, _)) = state.filter(|(_, version)| *version == derived.version) else { return Ok(false) };
     write_sketch(db, key, &derived.sketch)?;
     derived.taken.iter().try_for_each(|turn| take_in(db, key, *turn))?;
+    // Only so many turns are told beside a sketch: whoever holds the topic in memory is to look at those that are told next.
+    let sql = "UPDATE topic SET version = version + 1
+               WHERE key = ?1 AND EXISTS (SELECT 1 FROM topic_turn WHERE topic = ?1 AND taken_in = 0)";
+    send(db, sql, [key])?;
     told.look(db, key)?;
     Ok(true)
 }
