@@ -236,6 +236,7 @@ macro_rules! conformance {
             topics::a_long_topic_is_learned_in_steps,
             topics::two_topics_become_one,
             topics::forgotten_topics_keep_their_turns,
+            topics::a_topic_that_is_used_meanwhile_is_not_forgotten,
             topics::people_name_tag_and_rate,
             topics::topics_are_listed_in_pages,
             topics::another_form_makes_all_anew,

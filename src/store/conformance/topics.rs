@@ -14,7 +14,8 @@ use crate::period::{Period, Ttl};
 use crate::scope::Scope;
 use crate::session::{ClosedTurn, InTopic, Shift, Turn, TurnStatus};
 use crate::store::{
-    DerivedTopic, KeptTopic, Moment, PageRequest, PlacedTurn, SketchedTopic, Store, TopicMerge, TopicPatch, WhichTopics,
+    DerivedTopic, Faded, KeptTopic, Moment, PageRequest, PlacedTurn, SketchedTopic, Store, TopicMerge, TopicPatch,
+    WhichTopics,
 };
 use crate::topic::{Feedback, Remark, Sketch, Speaker};
 
@@ -90,6 +91,13 @@ impl Talk {
         let taken = untaken.into_iter().map(|untaken| untaken.id).collect();
         let derived = DerivedTopic { id, version, sketch: sketch(words), taken };
         self.store.topics().keep_topic(&self.scope, derived).await.expect("the sketch is written")
+    }
+
+    /// Forgets a topic as it is.
+    async fn forget(&self, id: TopicId) -> Vec<TopicId> {
+        let last_used = self.topic(id).await.expect("the topic is there").topic.last_used;
+        let faded = [Faded { id, last_used }];
+        self.store.topics().forget_topics(&self.scope, &faded, at_noon()).await.expect("forgotten")
     }
 
     async fn is_due(&self, id: TopicId) -> bool {
@@ -295,7 +303,8 @@ pub async fn a_foreign_topic_is_as_good_as_unknown(store: Arc<dyn Store>) {
         assert_eq!(topics.topics_of(scope, &[turn]).await.expect("looked up"), []);
         let at = Moment { session: talk.session, before: None };
         assert_eq!(topics.topic_outline(scope, Some(at)).await.expect("looked up"), Default::default());
-        assert_eq!(topics.forget_topics(scope, &[id], at_noon()).await.expect("looked up"), 0);
+        let faded = Faded { id, last_used: before.0.as_ref().expect("it is there").topic.last_used };
+        assert_eq!(topics.forget_topics(scope, &[faded], at_noon()).await.expect("looked up"), []);
         assert!(!topics.remake_topic(scope, id).await.expect("looked up"));
         let (version, sketch) = (before.1.version, sketch("mine"));
         let derived = DerivedTopic { id, version, sketch: sketch.clone(), taken: vec![turn] };
@@ -348,8 +357,7 @@ pub async fn two_topics_become_one(store: Arc<dyn Store>) {
 pub async fn forgotten_topics_keep_their_turns(store: Arc<dyn Store>) {
     let talk = Talk::new(&store);
     let (old, new) = (talk.begin("Which paint?").await, talk.begin("Which train?").await);
-    let forget = async || store.topics().forget_topics(&talk.scope, &[old], at_noon()).await.expect("forgotten");
-    assert_eq!((forget().await, forget().await), (1, 0), "twice is once");
+    assert_eq!((talk.forget(old).await, talk.forget(old).await), (vec![old], vec![]), "twice is once");
     assert_eq!(talk.list(false).await.iter().map(|kept| kept.topic.id).collect::<Vec<_>>(), [new]);
     let listed = talk.list(true).await;
     assert_eq!(listed.iter().map(|kept| kept.forgotten_at).collect::<Vec<_>>(), [Some(at_noon()), None]);
@@ -359,6 +367,17 @@ pub async fn forgotten_topics_keep_their_turns(store: Arc<dyn Store>) {
     let outline = store.topics().topic_outline(&talk.scope, None).await.expect("the outline");
     assert_eq!(outline.topics.iter().map(|(id, _)| *id).collect::<Vec<_>>(), [new]);
     assert!(!talk.is_due(old).await);
+}
+
+/// What faded and was used again before it was forgotten is not forgotten.
+pub async fn a_topic_that_is_used_meanwhile_is_not_forgotten(store: Arc<dyn Store>) {
+    let talk = Talk::new(&store);
+    let id = talk.begin("Which paint?").await;
+    let faded = Faded { id, last_used: talk.topic(id).await.expect("it is there").topic.last_used };
+    talk.another().exchange_in("And the fence?", joins(id)).await;
+    assert_eq!(store.topics().forget_topics(&talk.scope, &[faded], at_noon()).await.expect("looked at"), []);
+    assert_eq!(talk.topic(id).await.expect("it is there").forgotten_at, None);
+    assert_eq!(talk.forget(id).await, [id]);
 }
 
 /// Titles, tags and feedback are what people say; each is changed alone.
@@ -462,7 +481,7 @@ async fn tend(talk: &Talk, dice: &mut Dice) {
     let (topics, scope) = (talk.store.topics(), &talk.scope);
     let Some(id) = some_topic(talk, dice).await else { return };
     match dice.below(5) {
-        0 => drop(topics.forget_topics(scope, &[id], at_noon()).await.expect("forgotten")),
+        0 => drop(talk.forget(id).await),
         1 => drop(topics.remake_topic(scope, id).await.expect("made anew")),
         2 => {
             let other = some_topic(talk, dice).await.unwrap_or(id);

@@ -12,7 +12,7 @@ use super::super::{look, topic};
 use super::{read, tell};
 use crate::id::{SessionId, TopicId, TurnId};
 use crate::scope::Scope;
-use crate::store::{DerivedTopic, KeptTopic, PlacedTurn, StoreError, TopicMerge, TopicPatch};
+use crate::store::{DerivedTopic, Faded, KeptTopic, PlacedTurn, StoreError, TopicMerge, TopicPatch};
 use crate::topic::{Sketch, rated};
 
 /// Changes what people say about a topic.
@@ -162,18 +162,17 @@ fn untaken_in(db: &Connection, topic: i64) -> Result<bool, StoreError> {
     db.query_row(sql, [topic], |row| row.get(0)).map_err(|error| meaning(&error))
 }
 
-/// Forgets topics. What was kept to place messages goes; what they are called and their turns stay.
-pub(super) fn forget(db: &Connection, scope: &Scope, ids: &[TopicId], at: i64) -> Result<u64, StoreError> {
-    let mut forgotten = 0;
-    for id in ids {
-        let Some((key, _)) = read::state(db, scope, *id)? else { continue };
-        execute(
-            db,
-            "UPDATE topic SET forgotten_at = ?2, due = 0, version = version + 1 WHERE key = ?1",
-            params![key, at],
-        )?;
-        send(db, "DELETE FROM topic_sketch WHERE topic = ?1", [key])?;
-        forgotten += 1;
+/// Forgets topics that nobody used since they were found to have faded. What was kept to place messages goes; what they are
+/// called and their turns stay.
+pub(super) fn forget(db: &Connection, scope: &Scope, faded: &[Faded], at: i64) -> Result<Vec<TopicId>, StoreError> {
+    let sql = "UPDATE topic SET forgotten_at = ?2, due = 0, version = version + 1 WHERE key = ?1 AND last_used = ?3";
+    let mut forgotten = Vec::with_capacity(faded.len());
+    for topic in faded {
+        let Some((key, _)) = read::state(db, scope, topic.id)? else { continue };
+        if execute(db, sql, params![key, at, topic.last_used.as_microsecond()])? > 0 {
+            send(db, "DELETE FROM topic_sketch WHERE topic = ?1", [key])?;
+            forgotten.push(topic.id);
+        }
     }
     Ok(forgotten)
 }
