@@ -157,6 +157,12 @@ pub fn rated(importance: f64, feedback: Feedback) -> f64 {
     rated.clamp(IMPORTANCE_MIN, IMPORTANCE_MAX)
 }
 
+/// The importance of two topics that became one: as if all feedback had been given to one topic.
+pub fn rated_together(one: f64, other: f64) -> f64 {
+    let both = one * other / IMPORTANCE;
+    if both.is_finite() { both.clamp(IMPORTANCE_MIN, IMPORTANCE_MAX) } else { IMPORTANCE }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -190,6 +196,15 @@ mod tests {
             "memory_type": "long-term", "half_life_days": 8.0, "age_seconds": 3600, "inactive_seconds": 120,
         });
         assert_eq!(stats, expected);
+    }
+
+    #[test]
+    fn what_was_said_of_two_topics_is_said_of_what_they_become() {
+        let (up, down) = (rated(IMPORTANCE, Feedback::Up), rated(IMPORTANCE, Feedback::Down));
+        assert_eq!((rated_together(up, IMPORTANCE), rated_together(IMPORTANCE, down)), (up, down));
+        assert_eq!((rated_together(up, up), rated_together(up, down)), (rated(up, Feedback::Up), IMPORTANCE));
+        assert_eq!((rated_together(4.0, 4.0), rated_together(0.25, 0.25)), (IMPORTANCE_MAX, IMPORTANCE_MIN));
+        assert_eq!(rated_together(f64::NAN, up), IMPORTANCE);
     }
 
     #[test]

@@ -235,6 +235,7 @@ macro_rules! conformance {
             topics::a_foreign_topic_is_as_good_as_unknown,
             topics::a_long_topic_is_learned_in_steps,
             topics::two_topics_become_one,
+            topics::what_people_said_outlives_a_merge,
             topics::forgotten_topics_keep_their_turns,
             topics::a_topic_that_is_used_meanwhile_is_not_forgotten,
             topics::people_name_tag_and_rate,

@@ -353,6 +353,39 @@ pub async fn two_topics_become_one(store: Arc<dyn Store>) {
     assert_eq!((talk.topic(from).await, talk.topic(into).await), (None, None));
 }
 
+/// What people said of either of two topics holds for the one they become: a name, if the older has none of its own, and all
+/// that was said of their worth.
+pub async fn what_people_said_outlives_a_merge(store: Arc<dyn Store>) {
+    let talk = Talk::new(&store);
+    let other = talk.another();
+    let into = talk.begin("Which paint?").await;
+    let say = async |id, title: Option<&str>, feedback| {
+        let patch = TopicPatch { title: title.map(str::to_owned), feedback, ..TopicPatch::default() };
+        store.topics().change_topic(&talk.scope, id, patch).await.expect("changed");
+    };
+    let merge = async |from| {
+        assert!(talk.learn(into, "paint").await && talk.learn(from, "brush").await);
+        let state = async |id| (id, talk.sketched(id).await.version);
+        let merge = TopicMerge { into: state(into).await, from: state(from).await, sketch: sketch("both") };
+        assert!(store.topics().merge_topics(&talk.scope, merge).await.expect("merged"));
+        talk.topic(into).await.expect("it stays").topic
+    };
+    let unrated = other.begin("Which brush?").await;
+    say(unrated, Some("Shed project"), Some(Feedback::Down)).await;
+    let merged = merge(unrated).await;
+    assert_eq!(merged.title, "Shed project");
+    assert!((merged.importance - 1.0 / 1.5).abs() < 1e-9, "{}", merged.importance);
+
+    let useful = other.begin("Which ladder?").await;
+    say(useful, Some("Ladders"), Some(Feedback::Up)).await;
+    other.exchange_in("And how much of it?", joins(into)).await;
+    let merged = merge(useful).await;
+    assert_eq!(merged.title, "Shed project", "of two names the older topic's stays");
+    assert!((merged.importance - 1.0).abs() < 1e-9, "{}", merged.importance);
+    talk.delete().await.expect("the session was there");
+    assert_eq!(talk.topic(into).await.expect("it stays").topic.title, "Shed project");
+}
+
 /// A topic that was forgotten is listed on demand and nothing joins it; its turns stay.
 pub async fn forgotten_topics_keep_their_turns(store: Arc<dyn Store>) {
     let talk = Talk::new(&store);
