@@ -3,7 +3,7 @@
 //! A message joins the topic it belongs to, returns to an older one or opens a new one. Topics that nobody comes back to
 //! fade, those that are used often last for months, and two that grew together become one.
 //!
-//! Reading order: the nouns here, `remark` (what is read of a message), `sketch` (what is kept of a topic), `place`
+//! Reading order: the nouns here, `title` (what a topic is called at first), `remark` (what is read of a message), `sketch` (what is kept of a topic), `place`
 //! (where a message belongs) with `threshold` (how sure it must be), `decay` (what fades), `merge` (what grew together).
 //!
 //! **Invariant:** this room is handed values and hands back decisions. It knows no store, no clock and no socket.
@@ -15,6 +15,7 @@ mod place;
 mod remark;
 mod sketch;
 mod threshold;
+mod title;
 
 pub use decay::{FORGOTTEN_BELOW, MemoryType, TOPICS_MAX, half_life, memory_type, priority, to_forget};
 pub use merge::to_merge;
@@ -22,14 +23,12 @@ pub use place::{Known, Placed, Placement, Reason, place, signs};
 pub use remark::{Meaning, Remark, Speaker};
 pub use sketch::Sketch;
 pub use threshold::{Signs, Thresholds};
+pub use title::{TITLE_CHARS_MAX, title_of};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::id::TopicId;
-
-/// Characters of a title.
-pub const TITLE_CHARS_MAX: usize = 80;
 
 /// What a topic is worth before anybody says otherwise.
 pub const IMPORTANCE: f64 = 1.0;
@@ -130,13 +129,6 @@ pub struct TopicStats {
     pub inactive_seconds: u64,
 }
 
-/// The title of a topic that this message opens: its first eighty characters, on one line.
-pub fn title_of(first_message: &str) -> String {
-    let line = first_message.split_whitespace().collect::<Vec<_>>().join(" ");
-    let title: String = line.chars().take(TITLE_CHARS_MAX).collect();
-    title.trim_end().to_owned()
-}
-
 /// What somebody thinks of a topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -175,14 +167,6 @@ mod tests {
     }
 
     #[test]
-    fn d1_a_title_is_the_first_eighty_characters() {
-        assert_eq!(title_of("  Which paint\n\tfor the  shed? "), "Which paint for the shed?");
-        assert_eq!(title_of(&"é".repeat(200)), "é".repeat(80));
-        assert_eq!(title_of(&format!("{} tail", "a".repeat(79))), "a".repeat(79));
-        assert_eq!(title_of(""), "");
-    }
-
-    #[test]
     fn d5_stats_have_the_fields_of_the_document() {
         let mut topic = Topic::begin(CountedIds::default().topic(at(0)), "Paint for the shed", at(0));
         topic.accesses = 15;
@@ -217,13 +201,6 @@ mod tests {
     }
 
     proptest! {
-        #[test]
-        fn any_text_gives_a_title(text in "\\PC{0,200}") {
-            let title = title_of(&text);
-            prop_assert!(title.chars().count() <= TITLE_CHARS_MAX);
-            prop_assert_eq!(title.trim(), &title);
-        }
-
         #[test]
         fn feedback_stays_in_bounds(importance in any::<f64>(), up in any::<bool>()) {
             let feedback = if up { Feedback::Up } else { Feedback::Down };

@@ -239,6 +239,7 @@ macro_rules! conformance {
             topics::forgotten_topics_keep_their_turns,
             topics::a_topic_that_is_used_meanwhile_is_not_forgotten,
             topics::people_name_tag_and_rate,
+            topics::a_topic_is_named_by_its_first_words,
             topics::topics_are_listed_in_pages,
             topics::another_form_makes_all_anew,
             topics::counts_are_what_the_turns_say,

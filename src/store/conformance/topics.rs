@@ -10,9 +10,10 @@ use super::following::{Course, Dice};
 use super::talk::{assistant, at, draft, expire, turn_id};
 use crate::id::{Ids, RandomIds, TopicId, TurnId};
 use crate::language::Tongue;
+use crate::message::Message;
 use crate::period::{Period, Ttl};
 use crate::scope::Scope;
-use crate::session::{ClosedTurn, InTopic, Shift, Turn, TurnStatus};
+use crate::session::{ClosedTurn, InTopic, OpenTurn, Shift, Turn, TurnStatus};
 use crate::store::{
     DerivedTopic, Faded, KeptTopic, Moment, PageRequest, PlacedTurn, SketchedTopic, Store, TopicMerge, TopicPatch,
     WhichTopics,
@@ -431,6 +432,38 @@ pub async fn people_name_tag_and_rate(store: Arc<dyn Store>) {
     assert_eq!(back.importance, 1.0);
     let unknown = store.topics().change_topic(&talk.scope, topic_id(), TopicPatch::default()).await;
     assert_eq!(unknown.expect("looked up"), None);
+}
+
+/// A topic that began without words is named by the first that are said in it, or are left.
+pub async fn a_topic_is_named_by_its_first_words(store: Arc<dyn Store>) {
+    let talk = Talk::new(&store);
+    let (named, later) = (talk.another(), talk.another());
+    let picture = async |topic| {
+        let shown = OpenTurn { question: picture(), ..talk.question("") };
+        let id = shown.id;
+        talk.open(shown).await;
+        talk.end_in(id, TurnStatus::Complete, topic).await;
+    };
+    let topic = begins("");
+    picture(topic.clone()).await;
+    picture(joins(topic.id)).await;
+    let title = async || talk.topic(topic.id).await.expect("it is there").topic.title;
+    assert_eq!(title().await, "");
+    named.exchange_in("What colour is the door?", joins(topic.id)).await;
+    later.exchange_in("And the windows?", joins(topic.id)).await;
+    assert_eq!(title().await, "What colour is the door?");
+
+    named.delete().await.expect("the session was there");
+    talk.another().exchange_in("And the roof?", joins(topic.id)).await;
+    assert!(store.topics().remake_topic(&talk.scope, topic.id).await.expect("made anew"));
+    assert_eq!(title().await, "And the windows?");
+}
+
+/// A message that is a picture and nothing else.
+fn picture() -> Message {
+    let content = serde_json::json!([{"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}]);
+    let wire = serde_json::json!({"role": "user", "content": content});
+    Message::from_wire(wire, at(0)).expect("a message")
 }
 
 /// Lists go on where they ended, and can be asked for one tag.
