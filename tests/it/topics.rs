@@ -4,7 +4,8 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 
-use crate::house::{House, OTHER_SESSION, SESSION, keys};
+use crate::house::{Answer, House, OTHER_SESSION, SESSION, keys};
+use crate::openai::{CHAT, body, talk};
 use crate::process::recalld;
 
 const UNKNOWN: &str = "6f1c9a52-3a5b-4b53-8a86-1f6dfd4f2c11";
@@ -297,6 +298,51 @@ async fn d6_a_follow_up_is_completed_from_its_topic() {
     let recalled = house.post("/api/v1/recall").user("ann").json(request).await.expect(200);
     let completed = recalled["completed"].as_str().expect("a completed question");
     assert!(completed.contains("linseed") && !completed.contains("vienna"), "{completed}");
+}
+
+/// Asks through `/v1`, in a session or without a word about which.
+async fn proxied(house: &House, session: Option<&str>, texts: &[&str]) -> Answer {
+    house.clock.advance(jiff::SignedDuration::from_secs(1));
+    let ask = house.post(CHAT).user("ann");
+    let ask = if let Some(session) = session { ask.session(session) } else { ask };
+    ask.json(body(talk(texts))).await
+}
+
+/// What a question was completed with.
+async fn completed(house: &House, answer: &Answer) -> String {
+    let path = format!("/api/v1/turns/{}/context", answer.header("x-recalld-turn"));
+    let trace = house.get(&path).user("ann").send().await.expect(200);
+    trace["completed"].as_str().unwrap_or_default().to_lowercase()
+}
+
+#[track_caller]
+fn check_completed(completed: &str) {
+    assert!(completed.contains("linseed") && !completed.contains("vienna"), "{completed:?}");
+}
+
+const COST: &str = "How much does it cost?";
+
+/// D1, C10: a chat that comes with its history goes on with that, and its turns find their topics in order.
+#[tokio::test]
+async fn d1_a_chat_that_was_begun_elsewhere_goes_on() {
+    let house = House::open();
+    chat(&house, "ann", OTHER_SESSION, TRAINS).await;
+    let come = proxied(&house, Some(SESSION), &[PAINT, "Any will do.", COST]).await;
+    check_completed(&completed(&house, &come).await);
+    tend(&house).await;
+    assert_eq!(listed(&house, "ann", "").await, [(TRAINS.to_owned(), 2), (PAINT.to_owned(), 4)]);
+}
+
+/// D1, C10: a chat that leaves another one goes on with what that was about where it was left.
+#[tokio::test]
+async fn d1_a_fork_goes_on_with_what_it_left() {
+    let house = House::open();
+    let first = proxied(&house, None, &[PAINT]).await;
+    proxied(&house, None, &[PAINT, "ok", TRAINS]).await.expect(200);
+    let fork = proxied(&house, None, &[PAINT, "ok", COST]).await;
+    assert_ne!(fork.header("x-session-id"), first.header("x-session-id"));
+    check_completed(&completed(&house, &fork).await);
+    assert_eq!(listed(&house, "ann", "").await, [(PAINT.to_owned(), 4), (TRAINS.to_owned(), 2)]);
 }
 
 /// The commands of `recalld topics`, as a shell runs them.
