@@ -322,6 +322,27 @@ fn check_completed(completed: &str) {
 
 const COST: &str = "How much does it cost?";
 
+/// D1, C5: an edited question goes on with what stands before it, not with what it replaces; one that is answered again too.
+#[tokio::test]
+async fn d1_an_edit_goes_on_with_what_stands_before_it() {
+    let house = House::open();
+    chat(&house, "ann", OTHER_SESSION, TRAINS).await;
+    for said in [&[PAINT][..], &[PAINT, "ok", TRAINS]] {
+        proxied(&house, Some(SESSION), said).await.expect(200);
+    }
+    let edited = proxied(&house, Some(SESSION), &[PAINT, "ok", COST]).await;
+    check_completed(&completed(&house, &edited).await);
+    assert_eq!(listed(&house, "ann", "").await, [(TRAINS.to_owned(), 2), (PAINT.to_owned(), 4)]);
+    proxied(&house, Some(SESSION), &[PAINT, "ok", COST, "ok", TRAINS]).await.expect(200);
+    let again = proxied(&house, Some(SESSION), &[PAINT, "ok", COST]).await;
+    assert_eq!(again.header("x-recalld-turn"), edited.header("x-recalld-turn"));
+    check_completed(&completed(&house, &again).await);
+    // Back on the branch that was left: what is taken back is in the middle of what was said.
+    proxied(&house, Some(SESSION), &[PAINT, "ok", TRAINS, "ok", "At what time?"]).await.expect(200);
+    let back = proxied(&house, Some(SESSION), &[PAINT, "ok", COST, "ok", "And how much of it?"]).await;
+    check_completed(&completed(&house, &back).await);
+}
+
 /// D1, C10: a chat that comes with its history goes on with that, and its turns find their topics in order.
 #[tokio::test]
 async fn d1_a_chat_that_was_begun_elsewhere_goes_on() {

@@ -89,6 +89,13 @@ impl Found {
         (self.new_from(asked, *import) < asked.exchanges.len())
             .then(|| past.map(|message| message.text.clone()).collect())
     }
+
+    /// Where the conversation stands when a request takes back some of it, or has a question answered again.
+    fn stands(&self, shift: &Shift, again: Option<TurnId>) -> Option<Moment> {
+        let again = self.held.turns.iter().filter(|turn| Some(turn.id) == again).map(|turn| turn.number);
+        let before = shift.hide.iter().copied().chain(again).min()?;
+        Some(Moment { session: self.session, before: Some(before) })
+    }
 }
 
 impl Run {
@@ -252,7 +259,7 @@ impl Run {
             question: asked.open[0].text.clone(),
             session: Some(found.session),
             running: found.brought(asked, &alignment.step),
-            follows: there.left,
+            follows: there.left.or_else(|| found.stands(shift, again)),
             tokens_max: lacking.recall_tokens_max,
             shown: lacking.shown.iter().copied().chain(again).chain(there.turns).collect(),
             shown_ranges: lacking.shown_ranges.iter().copied().chain(there.ranges).collect(),
