@@ -366,6 +366,32 @@ async fn d1_a_fork_goes_on_with_what_it_left() {
     assert_eq!(listed(&house, "ann", "").await, [(PAINT.to_owned(), 4), (TRAINS.to_owned(), 2)]);
 }
 
+/// D5: from a conversation one comes to its topics: each turn names its own, and the conversation is in one of them.
+#[tokio::test]
+async fn d5_a_conversation_leads_to_its_topics() {
+    let house = House::open();
+    let of = async |user: &str, session: &str| {
+        house.get(&format!("/api/v1/sessions/{session}/topic")).user(user).send().await
+    };
+    let unknown = of("ann", SESSION).await;
+    assert_eq!(unknown.refusal(), (404, "unknown_session"));
+    house.post("/api/v1/sessions").user("ann").json(json!({"id": SESSION})).await.expect(201);
+    assert_eq!(of("ann", SESSION).await.refusal(), (404, "no_topic"));
+    let turns = format!("/api/v1/sessions/{SESSION}/turns");
+    let turn = json!({"query": PAINT, "response": "Any."});
+    assert_eq!(house.post(&turns).user("ann").json(turn).await.expect(201)["topic_id"], Value::Null);
+    tend(&house).await;
+    chat(&house, "ann", SESSION, TRAINS).await;
+
+    let (paint, trains) = (id_of(&house, "ann", PAINT).await, id_of(&house, "ann", TRAINS).await);
+    let turns = house.turns_of("ann", SESSION).await;
+    assert_eq!(turns.iter().map(|turn| &turn["topic_id"]).collect::<Vec<_>>(), [&json!(paint), &json!(trains)]);
+    let one = format!("/api/v1/turns/{}", turns[0]["id"].as_str().expect("an id"));
+    assert_eq!(house.get(&one).user("ann").send().await.expect(200)["topic_id"], json!(paint));
+    assert_eq!(of("ann", SESSION).await.expect(200), get(&house, "ann", &format!("/{trains}")).await);
+    assert_eq!(of("bob", SESSION).await.expect(404), unknown.expect(404), "somebody else's is unknown");
+}
+
 /// The commands of `recalld topics`, as a shell runs them.
 #[test]
 fn the_command_line_shows_and_tags_topics() {
@@ -392,6 +418,9 @@ fn the_command_line_shows_and_tags_topics() {
     let shown = json(&["topics", "show", id, "--messages"]);
     assert_eq!((&shown["topic_title"], &shown["messages"][0]["content"]), (&json!("The shed"), &json!(PAINT)));
     assert!(run(&["topics", "show", id]).1.contains("memory type          short-term"));
+    let session = json(&["sessions", "list"])["sessions"][0]["id"].as_str().expect("an id").to_owned();
+    assert_eq!(json(&["topics", "show", "--session", &session])["topic_title"], TRAINS, "the newest comes first");
+    assert!(!run(&["topics", "show"]).0 && !run(&["topics", "show", id, "--session", &session]).0);
     let found = json(&["topics", "search", "the train to Hamburg"]);
     assert_eq!(found["topics"][0]["title"], TRAINS, "{found}");
     assert!(run(&["topics", "search", "the train to Hamburg"]).1.starts_with("ID"));
