@@ -66,6 +66,9 @@ pub enum ReviewError {
     /// No such topic, or somebody else's.
     #[error("there is no topic `{0}`")]
     UnknownTopic(TopicId),
+    /// Nothing that was said in it belongs to a topic.
+    #[error("session `{0}` has no topic yet")]
+    NoTopic(SessionId),
     /// No such fact, or somebody else's.
     #[error("there is no fact `{0}`")]
     UnknownFact(FactId),

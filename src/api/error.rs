@@ -373,6 +373,7 @@ impl From<ReviewError> for ApiError {
             ReviewError::UnknownTopic(_) => {
                 Self::new(StatusCode::NOT_FOUND, "unknown_topic", "Topic not found", detail)
             }
+            ReviewError::NoTopic(_) => Self::new(StatusCode::NOT_FOUND, "no_topic", "Topic not found", detail),
             ReviewError::UnknownFact(_) => Self::new(StatusCode::NOT_FOUND, "unknown_fact", "Fact not found", detail),
             ReviewError::NothingLearned(_) => {
                 Self::new(StatusCode::NOT_FOUND, "unknown_message", "Message not found", detail)

@@ -154,6 +154,7 @@ fn doors() -> OpenApiRouter<App> {
         .routes(routes!(rest::topics::messages))
         .routes(routes!(rest::topics::context))
         .routes(routes!(rest::topics::feedback))
+        .routes(routes!(rest::topics::of_session))
         .routes(routes!(rest::takeout::export))
         .routes(routes!(rest::takeout::import))
         .routes(routes!(rest::backup::make))

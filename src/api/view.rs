@@ -17,7 +17,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use crate::id::SessionId;
+use crate::id::{SessionId, TopicId};
 use crate::live::LiveKey;
 use crate::message::{Message, Role};
 use crate::period::{Period, Ttl};
@@ -123,6 +123,9 @@ pub(super) struct TurnView {
     created_at: String,
     #[schema(value_type = Object)]
     metadata: Map<String, Value>,
+    /// The topic it belongs to. Null while it waits for one, where an edit replaced it, in a visitor's session, and in what is
+    /// answered when turns are added.
+    topic_id: Option<String>,
     /// Whether an edit replaced it; not there when it is visible.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     superseded: bool,
@@ -145,9 +148,14 @@ impl TurnView {
             response_text: turn.answer().map(|answer| answer.text.clone()),
             status: turn.status.as_str(),
             created_at: time(turn.created_at),
+            topic_id: None,
             superseded: turn.superseded,
             metadata: turn.metadata,
         }
+    }
+
+    pub(super) fn in_topic(self, topic: Option<TopicId>) -> Self {
+        Self { topic_id: topic.map(|topic| topic.to_string()), ..self }
     }
 }
 

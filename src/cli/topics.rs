@@ -7,12 +7,12 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::Common;
 use super::client::{Client, Need, with_client};
 use super::output::{self, Colours, Tint};
 use super::sessions::say_message;
 use super::table::{ago, flat, table};
-use crate::id::TopicId;
+use super::{Common, session_id};
+use crate::id::{SessionId, TopicId};
 
 /// Flags of `topics`.
 #[derive(Debug, Args)]
@@ -26,7 +26,7 @@ pub(super) struct TopicsArgs {
 enum TopicsCommand {
     /// The topics, those that matter most first.
     List(ListArgs),
-    /// One topic.
+    /// One topic, or the one that a session is in.
     Show(ShowArgs),
     /// The topics in which something was said about a question.
     Search(SearchArgs),
@@ -45,8 +45,11 @@ struct ListArgs {
 /// Flags of `topics show`.
 #[derive(Debug, Args)]
 struct ShowArgs {
-    #[arg(value_name = "ID", value_parser = topic_id)]
-    id: TopicId,
+    #[arg(value_name = "ID", value_parser = topic_id, required_unless_present = "session")]
+    id: Option<TopicId>,
+    /// Show the topic that this session is in.
+    #[arg(long, value_name = "ID", value_parser = session_id, conflicts_with = "id")]
+    session: Option<SessionId>,
     /// Show what was said.
     #[arg(long)]
     messages: bool,
@@ -148,11 +151,13 @@ fn row(topic: &Seen, now: Timestamp) -> Vec<String> {
 }
 
 async fn show(client: &Client, common: &Common, args: &ShowArgs) -> anyhow::Result<()> {
-    let path = format!("/api/v1/topics/{}", args.id);
-    let mut topic = client.get(&path).await?;
+    let of_session = args.session.map(|session| format!("/api/v1/sessions/{session}/topic"));
+    let path = of_session.or_else(|| args.id.map(|id| format!("/api/v1/topics/{id}")));
+    let mut topic = client.get(&path.expect("one of them must be given")).await?;
     let mut messages = Vec::new();
     if args.messages {
-        client.pages(&format!("{path}/messages"), "messages", |page| messages.extend(page)).await?;
+        let path = format!("/api/v1/topics/{}/messages", topic["topic_id"].as_str().unwrap_or_default());
+        client.pages(&path, "messages", |page| messages.extend(page)).await?;
     }
     if common.json {
         if args.messages {

@@ -12,7 +12,8 @@ use crate::memory::Memory;
 use crate::scope::Scope;
 use crate::session::{InTopic, Turn};
 use crate::store::{
-    DerivedTopic, DueTurn, Moment, PlacedTurn, SketchedTopic, StoreError, TOPICS_PLACED_MAX, TopicMerge, WhichTopics,
+    DerivedTopic, DueTurn, Faded, Moment, PlacedTurn, SketchedTopic, StoreError, TOPICS_PLACED_MAX, TopicMerge,
+    WhichTopics,
 };
 use crate::topic::{Known, Placement, Sketch, Topic, place, title_of, to_forget, to_merge};
 
@@ -189,11 +190,13 @@ impl Memory {
         if faded.is_empty() {
             return Ok(0);
         }
+        let faded = topics.iter().filter(|topic| faded.contains(&topic.id));
+        let faded: Vec<Faded> = faded.map(|topic| Faded { id: topic.id, last_used: topic.last_used }).collect();
         let forgotten = self.parts.store.topics().forget_topics(scope, &faded, now).await?;
-        self.meters().topics_forgotten.many(forgotten);
-        for topic in &faded {
+        self.meters().topics_forgotten.many(forgotten.len() as u64);
+        for topic in &forgotten {
             info!(tenant.id = %scope.tenant(), user.id = %scope.user(), topic.id = %topic, "Topic `{topic}` faded");
         }
-        Ok(forgotten)
+        Ok(forgotten.len() as u64)
     }
 }

@@ -59,6 +59,7 @@ use crate::id::{MessageId, SessionId, TurnId};
 use crate::knowledge::Citation;
 use crate::message::Role;
 use crate::session::Turn;
+use crate::store::Moment;
 
 /// The bytes that recall keeps of a turn.
 pub(crate) fn derive_row(turn: &Turn) -> Vec<u8> {
@@ -89,6 +90,8 @@ pub struct Ask {
     pub session: Option<SessionId>,
     /// The running conversation's texts, oldest first, in place of what is stored of it.
     pub running: Option<Vec<String>>,
+    /// The place whose topic the question may go on with; `None` is the end of the running conversation.
+    pub follows: Option<Moment>,
     /// The topic that the question goes on with.
     pub topic: Option<RunningTopic>,
     /// When it is asked; `None` is now.

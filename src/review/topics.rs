@@ -9,7 +9,7 @@ use crate::message::Message;
 use crate::recall::{Ask, Fate, Ranked, RecallError};
 use crate::scope::Scope;
 use crate::session::Turn;
-use crate::store::{KeptTopic, Page, PageRequest, TopicPatch, WhichTopics};
+use crate::store::{KeptTopic, Moment, Page, PageRequest, TopicPatch, WhichTopics};
 use crate::topic::{Feedback, TITLE_CHARS_MAX, Topic, TopicStats, priority};
 
 /// Messages of a topic that its context repeats: those that its summary does not tell, and never fewer or more than this.
@@ -86,6 +86,22 @@ impl Memory {
         let archived = self.parts.store.topics().archived_messages(scope, topic.id).await;
         let stats = topic.stats(self.told(scope, None, "read_topic", archived)?, self.parts.clock.now());
         Ok((topic, stats))
+    }
+
+    /// What is told about the topic that a conversation is in.
+    pub async fn session_topic(&self, scope: &Scope, id: SessionId) -> Result<(Topic, TopicStats), ReviewError> {
+        let at = Moment { session: id, before: None };
+        let outline = self.parts.store.topics().topic_outline(scope, Some(at)).await;
+        match self.told(scope, Some(id), "read_topic", outline)?.current {
+            Some(topic) => self.topic_stats(scope, topic).await,
+            None => Err(ReviewError::NoTopic(self.session(scope, id).await?.id)),
+        }
+    }
+
+    /// Which topics turns belong to; those that wait for theirs are left out.
+    pub async fn topics_of(&self, scope: &Scope, turns: &[TurnId]) -> Result<HashMap<TurnId, TopicId>, ReviewError> {
+        let found = self.parts.store.topics().topics_of(scope, turns).await;
+        Ok(self.told(scope, None, "read_topic", found)?.into_iter().collect())
     }
 
     /// All messages of a topic in the order in which they were stored, or those that are not archived. The cursor counts turns in its upper part and
@@ -203,8 +219,7 @@ impl Memory {
         };
         let related: Vec<&Ranked> = ranked.iter().filter(|ranked| ranked.fate != Fate::Unrelated).collect();
         let ids: Vec<TurnId> = related.iter().map(|ranked| ranked.message.turn()).collect();
-        let topics = self.parts.store.topics().topics_of(scope, &ids).await;
-        let topics: HashMap<TurnId, TopicId> = self.told(scope, None, "search_topics", topics)?.into_iter().collect();
+        let topics = self.topics_of(scope, &ids).await?;
         let turns = self.parts.store.turns_by_id(scope, &ids).await;
         let turns = self.told(scope, None, "search_topics", turns)?;
         let mut found: Vec<(TopicId, Vec<(f32, TopicMessage)>)> = Vec::new();

@@ -63,7 +63,7 @@ pub use takeout::{
 };
 pub use tenants::{KEYS_MAX, Register, TENANTS_MAX, Tenants};
 pub use topics::{
-    DerivedTopic, KeptTopic, Moment, PlacedTurn, SketchedTopic, TOPICS_PLACED_MAX, TopicMerge, TopicOutline,
+    DerivedTopic, Faded, KeptTopic, Moment, PlacedTurn, SketchedTopic, TOPICS_PLACED_MAX, TopicMerge, TopicOutline,
     TopicPatch, TopicTold, Topics, UntakenTurn, Untold, UntoldTurn, WhichTopics,
 };
 pub use verify::Findings;

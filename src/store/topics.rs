@@ -75,8 +75,9 @@ pub trait Topics: Send + Sync {
     /// Makes one topic of two, unless either changed meanwhile. Answers whether that was done.
     fn merge_topics(&self, scope: &Scope, merge: TopicMerge) -> StoreFuture<'_, bool>;
 
-    /// Forgets topics: nothing joins them any more, their turns stay. Answers how many.
-    fn forget_topics(&self, scope: &Scope, ids: &[TopicId], at: Timestamp) -> StoreFuture<'_, u64>;
+    /// Forgets topics: nothing joins them any more, their turns stay. One that was used since it was found to have faded is
+    /// passed over. Answers which were forgotten.
+    fn forget_topics(&self, scope: &Scope, faded: &[Faded], at: Timestamp) -> StoreFuture<'_, Vec<TopicId>>;
 
     /// The first of a user's topics of which more was said than its summary tells, with the oldest turns that it does not
     /// tell.
@@ -243,6 +244,15 @@ pub struct DerivedTopic {
     pub sketch: Sketch,
     /// Turns that it knows now and did not know before.
     pub taken: Vec<TurnId>,
+}
+
+/// A topic that faded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Faded {
+    /// Which.
+    pub id: TopicId,
+    /// When it was last used: it must still.
+    pub last_used: Timestamp,
 }
 
 /// Two topics that grew together.

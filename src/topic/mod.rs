@@ -3,7 +3,7 @@
 //! A message joins the topic it belongs to, returns to an older one or opens a new one. Topics that nobody comes back to
 //! fade, those that are used often last for months, and two that grew together become one.
 //!
-//! Reading order: the nouns here, `remark` (what is read of a message), `sketch` (what is kept of a topic), `place`
+//! Reading order: the nouns here, `title` (what a topic is called at first), `remark` (what is read of a message), `sketch` (what is kept of a topic), `place`
 //! (where a message belongs) with `threshold` (how sure it must be), `decay` (what fades), `merge` (what grew together).
 //!
 //! **Invariant:** this room is handed values and hands back decisions. It knows no store, no clock and no socket.
@@ -15,6 +15,7 @@ mod place;
 mod remark;
 mod sketch;
 mod threshold;
+mod title;
 
 pub use decay::{FORGOTTEN_BELOW, MemoryType, TOPICS_MAX, half_life, memory_type, priority, to_forget};
 pub use merge::to_merge;
@@ -22,14 +23,12 @@ pub use place::{Known, Placed, Placement, Reason, place, signs};
 pub use remark::{Meaning, Remark, Speaker};
 pub use sketch::Sketch;
 pub use threshold::{Signs, Thresholds};
+pub use title::{TITLE_CHARS_MAX, title_of};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::id::TopicId;
-
-/// Characters of a title.
-pub const TITLE_CHARS_MAX: usize = 80;
 
 /// What a topic is worth before anybody says otherwise.
 pub const IMPORTANCE: f64 = 1.0;
@@ -130,13 +129,6 @@ pub struct TopicStats {
     pub inactive_seconds: u64,
 }
 
-/// The title of a topic that this message opens: its first eighty characters, on one line.
-pub fn title_of(first_message: &str) -> String {
-    let line = first_message.split_whitespace().collect::<Vec<_>>().join(" ");
-    let title: String = line.chars().take(TITLE_CHARS_MAX).collect();
-    title.trim_end().to_owned()
-}
-
 /// What somebody thinks of a topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -157,6 +149,12 @@ pub fn rated(importance: f64, feedback: Feedback) -> f64 {
     rated.clamp(IMPORTANCE_MIN, IMPORTANCE_MAX)
 }
 
+/// The importance of two topics that became one: as if all feedback had been given to one topic.
+pub fn rated_together(one: f64, other: f64) -> f64 {
+    let both = one * other / IMPORTANCE;
+    if both.is_finite() { both.clamp(IMPORTANCE_MIN, IMPORTANCE_MAX) } else { IMPORTANCE }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -166,14 +164,6 @@ mod tests {
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).expect("a time")
-    }
-
-    #[test]
-    fn d1_a_title_is_the_first_eighty_characters() {
-        assert_eq!(title_of("  Which paint\n\tfor the  shed? "), "Which paint for the shed?");
-        assert_eq!(title_of(&"é".repeat(200)), "é".repeat(80));
-        assert_eq!(title_of(&format!("{} tail", "a".repeat(79))), "a".repeat(79));
-        assert_eq!(title_of(""), "");
     }
 
     #[test]
@@ -193,6 +183,15 @@ mod tests {
     }
 
     #[test]
+    fn what_was_said_of_two_topics_is_said_of_what_they_become() {
+        let (up, down) = (rated(IMPORTANCE, Feedback::Up), rated(IMPORTANCE, Feedback::Down));
+        assert_eq!((rated_together(up, IMPORTANCE), rated_together(IMPORTANCE, down)), (up, down));
+        assert_eq!((rated_together(up, up), rated_together(up, down)), (rated(up, Feedback::Up), IMPORTANCE));
+        assert_eq!((rated_together(4.0, 4.0), rated_together(0.25, 0.25)), (IMPORTANCE_MAX, IMPORTANCE_MIN));
+        assert_eq!(rated_together(f64::NAN, up), IMPORTANCE);
+    }
+
+    #[test]
     fn d8_feedback_moves_importance_and_can_be_taken_back() {
         assert_eq!(rated(1.0, Feedback::Up), 1.5);
         assert_eq!(rated(rated(1.0, Feedback::Up), Feedback::Down), 1.0);
@@ -202,13 +201,6 @@ mod tests {
     }
 
     proptest! {
-        #[test]
-        fn any_text_gives_a_title(text in "\\PC{0,200}") {
-            let title = title_of(&text);
-            prop_assert!(title.chars().count() <= TITLE_CHARS_MAX);
-            prop_assert_eq!(title.trim(), &title);
-        }
-
         #[test]
         fn feedback_stays_in_bounds(importance in any::<f64>(), up in any::<bool>()) {
             let feedback = if up { Feedback::Up } else { Feedback::Down };

@@ -1,6 +1,6 @@
 //! Where a message belongs: to the topic that is talked about, to an older one, or to a new one.
 //!
-//! A bare follow-up stays. For everything else each topic is scored by the words it shares with the message (a word
+//! A bare follow-up stays; without words of its own and anything to follow, a message opens a topic. For everything else each topic is scored by the words it shares with the message (a word
 //! that several topics have says less, a name says more, one that only came up in answers half as much), by what it
 //! means, and by whether it is the current one; a new topic is scored by how much of the message is unknown.
 
@@ -47,7 +47,7 @@ pub enum Reason {
     FollowUp,
     /// It shares words, meaning or both with the topic; nothing else came nearer.
     Likeness,
-    /// What it is about came up nowhere.
+    /// What it is about came up nowhere, or there is no telling what it is about.
     Novelty,
 }
 
@@ -69,11 +69,13 @@ pub struct Placed {
 /// `current` is the topic of the message before, if the conversation has one.
 pub fn place(topics: &[Known<'_>], current: Option<TopicId>, remark: &Remark, thresholds: &Thresholds) -> Placed {
     let current = current.filter(|current| topics.iter().any(|topic| topic.id == *current));
-    if topics.is_empty() {
-        return Placed { placement: Placement::New, reason: Reason::First, score: 0.0, lead: 0.0 };
-    }
-    if let Some(current) = current.filter(|_| remark.leans) {
-        return Placed { placement: Placement::Stay(current), reason: Reason::FollowUp, score: 0.0, lead: 0.0 };
+    let by_rule = |placement, reason| Placed { placement, reason, score: 0.0, lead: 0.0 };
+    match current {
+        _ if topics.is_empty() => return by_rule(Placement::New, Reason::First),
+        Some(current) if remark.leans => return by_rule(Placement::Stay(current), Reason::FollowUp),
+        // A picture or a thumb at the beginning of a chat: all topics are as unlike it.
+        None if remark.words.is_empty() => return by_rule(Placement::New, Reason::Novelty),
+        _ => {}
     }
     let signs = signs(topics, current, remark, thresholds);
     let counts = thresholds.counts(meaning_among(topics, remark).is_some());
@@ -305,7 +307,9 @@ mod tests {
         let shed = talk.current.take().expect("a topic");
         let placed = |text: &str| talk.place(&talk.remark(text)).placement;
         assert_eq!(placed("Does the shed need paint?"), Placement::Return(shed));
-        assert!(!matches!(placed("How much is that?"), Placement::Stay(_)));
+        for nothing_to_go_by in ["How much is that?", "Why?", "👍", "?", ""] {
+            assert_eq!(placed(nothing_to_go_by), Placement::New, "{nothing_to_go_by:?}");
+        }
     }
 
     #[test]

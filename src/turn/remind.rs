@@ -99,9 +99,13 @@ impl Memory {
         }
     }
 
-    /// Finds the topic that a question belongs to, and tells recall about it. What fails here is done in the background.
+    /// Finds the topic that a question belongs to, and tells recall about it. What fails here is done in the background, and so is a
+    /// question that comes with what was said before it: that is placed first.
     async fn place(&self, scope: &Scope, ask: &mut Ask) -> Option<InTopic> {
-        let at = Moment { session: ask.session?, before: None };
+        if ask.running.is_some() {
+            return None;
+        }
+        let at = ask.follows.unwrap_or(Moment { session: ask.session?, before: None });
         let new_id = || self.parts.ids.topic(self.parts.clock.now());
         let placed = self.topics.place(scope, at, &ask.question, new_id).await;
         let placed = placed.inspect_err(|error| self.report(scope, ask.session, "place_in_topic", error)).ok()?;

@@ -18,8 +18,18 @@ const SESSION_KEYS: [&str; 12] = [
     "ended_at",
     "expires_at",
 ];
-const TURN_KEYS: [&str; 9] =
-    ["id", "session_id", "user_id", "turn_number", "query_text", "response_text", "status", "created_at", "metadata"];
+const TURN_KEYS: [&str; 10] = [
+    "id",
+    "session_id",
+    "user_id",
+    "turn_number",
+    "query_text",
+    "response_text",
+    "status",
+    "created_at",
+    "metadata",
+    "topic_id",
+];
 const MESSAGE_KEYS: [&str; 7] = ["id", "session_id", "turn_id", "role", "content", "metadata", "created_at"];
 
 fn of(session: &str, rest: &str) -> String {

@@ -6,7 +6,8 @@ use recalld::scope::{Scope, Tenant, User};
 use recalld::store::{SketchedTopic, Store};
 use serde_json::{Value, json};
 
-use crate::house::{House, OTHER_SESSION, SESSION, keys};
+use crate::house::{Answer, House, OTHER_SESSION, SESSION, keys};
+use crate::openai::{CHAT, body, talk};
 use crate::process::recalld;
 
 const UNKNOWN: &str = "6f1c9a52-3a5b-4b53-8a86-1f6dfd4f2c11";
@@ -335,6 +336,98 @@ async fn d6_a_follow_up_is_completed_from_its_topic() {
     assert!(completed.contains("linseed") && !completed.contains("vienna"), "{completed}");
 }
 
+/// Asks through `/v1`, in a session or without a word about which.
+async fn proxied(house: &House, session: Option<&str>, texts: &[&str]) -> Answer {
+    house.clock.advance(jiff::SignedDuration::from_secs(1));
+    let ask = house.post(CHAT).user("ann");
+    let ask = if let Some(session) = session { ask.session(session) } else { ask };
+    ask.json(body(talk(texts))).await
+}
+
+/// What a question was completed with.
+async fn completed(house: &House, answer: &Answer) -> String {
+    let path = format!("/api/v1/turns/{}/context", answer.header("x-recalld-turn"));
+    let trace = house.get(&path).user("ann").send().await.expect(200);
+    trace["completed"].as_str().unwrap_or_default().to_lowercase()
+}
+
+#[track_caller]
+fn check_completed(completed: &str) {
+    assert!(completed.contains("linseed") && !completed.contains("vienna"), "{completed:?}");
+}
+
+const COST: &str = "How much does it cost?";
+
+/// D1, C5: an edited question goes on with what stands before it, not with what it replaces; one that is answered again too.
+#[tokio::test]
+async fn d1_an_edit_goes_on_with_what_stands_before_it() {
+    let house = House::open();
+    chat(&house, "ann", OTHER_SESSION, TRAINS).await;
+    for said in [&[PAINT][..], &[PAINT, "ok", TRAINS]] {
+        proxied(&house, Some(SESSION), said).await.expect(200);
+    }
+    let edited = proxied(&house, Some(SESSION), &[PAINT, "ok", COST]).await;
+    check_completed(&completed(&house, &edited).await);
+    assert_eq!(listed(&house, "ann", "").await, [(TRAINS.to_owned(), 2), (PAINT.to_owned(), 4)]);
+    proxied(&house, Some(SESSION), &[PAINT, "ok", COST, "ok", TRAINS]).await.expect(200);
+    let again = proxied(&house, Some(SESSION), &[PAINT, "ok", COST]).await;
+    assert_eq!(again.header("x-recalld-turn"), edited.header("x-recalld-turn"));
+    check_completed(&completed(&house, &again).await);
+    // Back on the branch that was left: what is taken back is in the middle of what was said.
+    proxied(&house, Some(SESSION), &[PAINT, "ok", TRAINS, "ok", "At what time?"]).await.expect(200);
+    let back = proxied(&house, Some(SESSION), &[PAINT, "ok", COST, "ok", "And how much of it?"]).await;
+    check_completed(&completed(&house, &back).await);
+}
+
+/// D1, C10: a chat that comes with its history goes on with that, and its turns find their topics in order.
+#[tokio::test]
+async fn d1_a_chat_that_was_begun_elsewhere_goes_on() {
+    let house = House::open();
+    chat(&house, "ann", OTHER_SESSION, TRAINS).await;
+    let come = proxied(&house, Some(SESSION), &[PAINT, "Any will do.", COST]).await;
+    check_completed(&completed(&house, &come).await);
+    tend(&house).await;
+    assert_eq!(listed(&house, "ann", "").await, [(TRAINS.to_owned(), 2), (PAINT.to_owned(), 4)]);
+}
+
+/// D1, C10: a chat that leaves another one goes on with what that was about where it was left.
+#[tokio::test]
+async fn d1_a_fork_goes_on_with_what_it_left() {
+    let house = House::open();
+    let first = proxied(&house, None, &[PAINT]).await;
+    proxied(&house, None, &[PAINT, "ok", TRAINS]).await.expect(200);
+    let fork = proxied(&house, None, &[PAINT, "ok", COST]).await;
+    assert_ne!(fork.header("x-session-id"), first.header("x-session-id"));
+    check_completed(&completed(&house, &fork).await);
+    assert_eq!(listed(&house, "ann", "").await, [(PAINT.to_owned(), 4), (TRAINS.to_owned(), 2)]);
+}
+
+/// D5: from a conversation one comes to its topics: each turn names its own, and the conversation is in one of them.
+#[tokio::test]
+async fn d5_a_conversation_leads_to_its_topics() {
+    let house = House::open();
+    let of = async |user: &str, session: &str| {
+        house.get(&format!("/api/v1/sessions/{session}/topic")).user(user).send().await
+    };
+    let unknown = of("ann", SESSION).await;
+    assert_eq!(unknown.refusal(), (404, "unknown_session"));
+    house.post("/api/v1/sessions").user("ann").json(json!({"id": SESSION})).await.expect(201);
+    assert_eq!(of("ann", SESSION).await.refusal(), (404, "no_topic"));
+    let turns = format!("/api/v1/sessions/{SESSION}/turns");
+    let turn = json!({"query": PAINT, "response": "Any."});
+    assert_eq!(house.post(&turns).user("ann").json(turn).await.expect(201)["topic_id"], Value::Null);
+    tend(&house).await;
+    chat(&house, "ann", SESSION, TRAINS).await;
+
+    let (paint, trains) = (id_of(&house, "ann", PAINT).await, id_of(&house, "ann", TRAINS).await);
+    let turns = house.turns_of("ann", SESSION).await;
+    assert_eq!(turns.iter().map(|turn| &turn["topic_id"]).collect::<Vec<_>>(), [&json!(paint), &json!(trains)]);
+    let one = format!("/api/v1/turns/{}", turns[0]["id"].as_str().expect("an id"));
+    assert_eq!(house.get(&one).user("ann").send().await.expect(200)["topic_id"], json!(paint));
+    assert_eq!(of("ann", SESSION).await.expect(200), get(&house, "ann", &format!("/{trains}")).await);
+    assert_eq!(of("bob", SESSION).await.expect(404), unknown.expect(404), "somebody else's is unknown");
+}
+
 /// The commands of `recalld topics`, as a shell runs them.
 #[test]
 fn the_command_line_shows_and_tags_topics() {
@@ -361,6 +454,9 @@ fn the_command_line_shows_and_tags_topics() {
     let shown = json(&["topics", "show", id, "--messages"]);
     assert_eq!((&shown["topic_title"], &shown["messages"][0]["content"]), (&json!("The shed"), &json!(PAINT)));
     assert!(run(&["topics", "show", id]).1.contains("memory type          short-term"));
+    let session = json(&["sessions", "list"])["sessions"][0]["id"].as_str().expect("an id").to_owned();
+    assert_eq!(json(&["topics", "show", "--session", &session])["topic_title"], TRAINS, "the newest comes first");
+    assert!(!run(&["topics", "show"]).0 && !run(&["topics", "show", id, "--session", &session]).0);
     let found = json(&["topics", "search", "the train to Hamburg"]);
     assert_eq!(found["topics"][0]["title"], TRAINS, "{found}");
     assert!(run(&["topics", "search", "the train to Hamburg"]).1.starts_with("ID"));

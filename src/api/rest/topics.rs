@@ -11,11 +11,11 @@ use super::{ListQuery, UserQuery, cursor};
 use crate::api::App;
 use crate::api::access::Visitor;
 use crate::api::error::{ApiError, ErrorView};
-use crate::api::identity::session_header;
+use crate::api::identity::{AnySession, session_header};
 use crate::api::params::Params;
 use crate::api::view::{MessageView, TopicMessageView, TopicSeen, TopicStatsView};
 use crate::id::TopicId;
-use crate::review::{FoundTopic, TopicContext};
+use crate::review::{FoundTopic, ReviewError, TopicContext};
 use crate::scope::Scope;
 use crate::store::WhichTopics;
 use crate::topic::Feedback;
@@ -171,6 +171,24 @@ pub(in crate::api) async fn show(
 ) -> Result<Json<TopicStatsView>, ApiError> {
     let (id, scope) = (topic_id(&id)?, whose(&app, &visitor, query.user_id.as_deref())?);
     let (topic, stats) = app.memory.topic_stats(&scope, id).await?;
+    Ok(Json(TopicStatsView::of(topic, stats)))
+}
+
+/// What is told about the topic that a session is in. A visitor's session has none.
+#[utoipa::path(get, path = "/api/v1/sessions/{id}/topic", params(("id" = String, Path, description = "A UUID"), UserQuery),
+    responses((status = 200, body = TopicStatsView), (status = 404, body = ErrorView)))]
+pub(in crate::api) async fn of_session(
+    State(app): State<App>,
+    visitor: Visitor,
+    session: AnySession,
+    Params(query): Params<UserQuery>,
+) -> Result<Json<TopicStatsView>, ApiError> {
+    let AnySession::Durable(id) = session else {
+        let seen = app.memory.live_session(&session.live(&visitor)?).await?;
+        return Err(ReviewError::NoTopic(seen.key.id()).into());
+    };
+    let scope = app.scope(&visitor, query.user_id.as_deref(), Some(id))?;
+    let (topic, stats) = app.memory.session_topic(&scope, id).await?;
     Ok(Json(TopicStatsView::of(topic, stats)))
 }
 

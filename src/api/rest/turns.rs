@@ -18,6 +18,8 @@ use crate::api::params::Params;
 use crate::api::view::{RevisionView, TurnView};
 use crate::id::TurnId;
 use crate::review::PastTurn;
+use crate::scope::Scope;
+use crate::session::Turn;
 
 /// An exchange that took place elsewhere.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -60,8 +62,18 @@ pub(in crate::api) async fn list(
     };
     let scope = app.scope(&visitor, query.user_id.as_deref(), Some(id))?;
     let page = app.memory.turns(&scope, id, query.page()?).await?;
-    let turns = page.items.into_iter().map(|turn| TurnView::of(turn, &scope)).collect();
-    Ok(Json(Turns { turns, next: cursor(page.next) }))
+    Ok(Json(Turns { turns: in_topics(&app, &scope, page.items).await?, next: cursor(page.next) }))
+}
+
+/// Turns with the topics they belong to.
+async fn in_topics(app: &App, scope: &Scope, turns: Vec<Turn>) -> Result<Vec<TurnView>, ApiError> {
+    let ids: Vec<TurnId> = turns.iter().map(|turn| turn.id).collect();
+    let topics = app.memory.topics_of(scope, &ids).await?;
+    let view = |turn: Turn| {
+        let topic = topics.get(&turn.id).copied();
+        TurnView::of(turn, scope).in_topic(topic)
+    };
+    Ok(turns.into_iter().map(view).collect())
 }
 
 /// Other answers to a turn's question.
@@ -81,7 +93,9 @@ pub(in crate::api) async fn show(
 ) -> Result<Json<TurnView>, ApiError> {
     let (id, session) = (turn_id(&id)?, session_header(&visitor)?);
     let scope = app.scope(&visitor, query.user_id.as_deref(), session)?;
-    Ok(Json(TurnView::of(app.memory.turn(&scope, id).await?, &scope)))
+    let turn = app.memory.turn(&scope, id).await?;
+    let topic = app.memory.topics_of(&scope, &[id]).await?.remove(&id);
+    Ok(Json(TurnView::of(turn, &scope).in_topic(topic)))
 }
 
 /// Other answers to a turn's question, oldest first: what was regenerated, and what broke off.

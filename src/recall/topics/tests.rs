@@ -133,6 +133,23 @@ async fn what_is_said_next_is_added_to_what_is_held() {
 }
 
 #[tokio::test]
+async fn a_long_topic_that_is_made_anew_is_held_as_far_as_it_is_learned() {
+    let talk = Talk::new();
+    let paint = talk.say("Which linseed paint for the garden shed?", "Any.").await.topic.id;
+    for n in 1..130 {
+        assert_eq!(talk.say("And how much of it?", &format!("Tin{n}.")).await.topic.id, paint);
+    }
+    assert!(talk.store.topics().remake_topic(&talk.scope, paint).await.expect("made anew"));
+    for _ in 0..3 {
+        talk.check().await;
+        talk.keep(paint).await;
+    }
+    talk.check().await;
+    let (held, _) = talk.desk.shelf(&talk.scope, None).await.expect("a shelf");
+    assert_eq!(held.topic(paint).expect("it is held").sketch.messages(), 260);
+}
+
+#[tokio::test]
 async fn what_is_deleted_is_not_held() {
     let talk = Talk::new();
     talk.say("Which linseed paint for the garden shed?", "Any.").await;

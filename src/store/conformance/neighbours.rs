@@ -20,8 +20,8 @@ use crate::session::{
     TurnStatus,
 };
 use crate::store::{
-    DaySpent, Erasure, FactsFrom, KnowledgeBounds, NewDocument, PageRequest, SessionsAfter, Store, Todo, TopicsAfter,
-    Trail, TurnsAfter, WhichFacts, WhichTopics,
+    DaySpent, Erasure, FactsFrom, Faded, KnowledgeBounds, NewDocument, PageRequest, SessionsAfter, Store, Todo,
+    TopicsAfter, Trail, TurnsAfter, WhichFacts, WhichTopics,
 };
 use crate::takeout::FactRecord;
 
@@ -219,7 +219,9 @@ impl Neighbour {
         let revise =
             ReviseTurn { id: first, session, ids: Default::default(), then: Vec::new(), shift: Shift::default() };
         self.tell("revise", store.revise_turn(&scope, revise).await);
-        self.tell("forget", store.topics().forget_topics(&scope, &[self.topic], at(60)).await);
+        let kept = store.topics().topic_kept(&scope, self.topic).await.ok().flatten();
+        let faded = kept.map(|kept| Faded { id: self.topic, last_used: kept.topic.last_used });
+        self.tell("forget", store.topics().forget_topics(&scope, faded.as_slice(), at(60)).await);
         self.tell("remove", store.knowledge().remove(&self.tenant, self.document).await);
         self.look_around().await;
         self.tell("delete", store.delete_session(&scope, session).await);

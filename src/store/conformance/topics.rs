@@ -10,11 +10,13 @@ use super::following::{Course, Dice};
 use super::talk::{assistant, at, draft, expire, turn_id};
 use crate::id::{Ids, RandomIds, TopicId, TurnId};
 use crate::language::Tongue;
+use crate::message::Message;
 use crate::period::{Period, Ttl};
 use crate::scope::Scope;
-use crate::session::{ClosedTurn, InTopic, Shift, Turn, TurnStatus};
+use crate::session::{ClosedTurn, InTopic, OpenTurn, Shift, Turn, TurnStatus};
 use crate::store::{
-    DerivedTopic, KeptTopic, Moment, PageRequest, PlacedTurn, SketchedTopic, Store, TopicMerge, TopicPatch, WhichTopics,
+    DerivedTopic, Faded, KeptTopic, Moment, PageRequest, PlacedTurn, SketchedTopic, Store, TopicMerge, TopicPatch,
+    WhichTopics,
 };
 use crate::topic::{Feedback, Remark, Sketch, Speaker};
 
@@ -90,6 +92,13 @@ impl Talk {
         let taken = untaken.into_iter().map(|untaken| untaken.id).collect();
         let derived = DerivedTopic { id, version, sketch: sketch(words), taken };
         self.store.topics().keep_topic(&self.scope, derived).await.expect("the sketch is written")
+    }
+
+    /// Forgets a topic as it is.
+    async fn forget(&self, id: TopicId) -> Vec<TopicId> {
+        let last_used = self.topic(id).await.expect("the topic is there").topic.last_used;
+        let faded = [Faded { id, last_used }];
+        self.store.topics().forget_topics(&self.scope, &faded, at_noon()).await.expect("forgotten")
     }
 
     async fn is_due(&self, id: TopicId) -> bool {
@@ -239,6 +248,24 @@ pub async fn a_sketch_is_kept_of_the_topic_as_it_is(store: Arc<dyn Store>) {
     assert_eq!(outline.topics, [(id, now.version)]);
 }
 
+/// A topic of many turns is learned in steps, and each but the last brings it into another state: whoever holds it should look
+/// at the turns that are told next.
+pub async fn a_long_topic_is_learned_in_steps(store: Arc<dyn Store>) {
+    let talk = Talk::new(&store);
+    let id = talk.begin("Which paint?").await;
+    for _ in 0..65 {
+        talk.exchange_in("And how much of it?", joins(id)).await;
+    }
+    let before = talk.sketched(id).await;
+    assert!(talk.learn(id, "paint").await);
+    let between = talk.sketched(id).await;
+    assert!(talk.learn(id, "paint tin").await);
+    let after = talk.sketched(id).await;
+    assert_eq!((before.untaken.len(), between.untaken.len(), after.untaken.len()), (64, 2, 0));
+    assert!(before.version < between.version);
+    assert_eq!(between.version, after.version);
+}
+
 /// The running topic of a conversation is that of its last turn that has one, or of the one before a turn.
 pub async fn a_conversation_is_in_the_topic_of_its_last_turn(store: Arc<dyn Store>) {
     let talk = Talk::new(&store);
@@ -277,7 +304,8 @@ pub async fn a_foreign_topic_is_as_good_as_unknown(store: Arc<dyn Store>) {
         assert_eq!(topics.topics_of(scope, &[turn]).await.expect("looked up"), []);
         let at = Moment { session: talk.session, before: None };
         assert_eq!(topics.topic_outline(scope, Some(at)).await.expect("looked up"), Default::default());
-        assert_eq!(topics.forget_topics(scope, &[id], at_noon()).await.expect("looked up"), 0);
+        let faded = Faded { id, last_used: before.0.as_ref().expect("it is there").topic.last_used };
+        assert_eq!(topics.forget_topics(scope, &[faded], at_noon()).await.expect("looked up"), []);
         assert!(!topics.remake_topic(scope, id).await.expect("looked up"));
         let (version, sketch) = (before.1.version, sketch("mine"));
         let derived = DerivedTopic { id, version, sketch: sketch.clone(), taken: vec![turn] };
@@ -326,12 +354,44 @@ pub async fn two_topics_become_one(store: Arc<dyn Store>) {
     assert_eq!((talk.topic(from).await, talk.topic(into).await), (None, None));
 }
 
+/// What people said of either of two topics holds for the one they become: a name, if the older has none of its own, and all
+/// that was said of their worth.
+pub async fn what_people_said_outlives_a_merge(store: Arc<dyn Store>) {
+    let talk = Talk::new(&store);
+    let other = talk.another();
+    let into = talk.begin("Which paint?").await;
+    let say = async |id, title: Option<&str>, feedback| {
+        let patch = TopicPatch { title: title.map(str::to_owned), feedback, ..TopicPatch::default() };
+        store.topics().change_topic(&talk.scope, id, patch).await.expect("changed");
+    };
+    let merge = async |from| {
+        assert!(talk.learn(into, "paint").await && talk.learn(from, "brush").await);
+        let state = async |id| (id, talk.sketched(id).await.version);
+        let merge = TopicMerge { into: state(into).await, from: state(from).await, sketch: sketch("both") };
+        assert!(store.topics().merge_topics(&talk.scope, merge).await.expect("merged"));
+        talk.topic(into).await.expect("it stays").topic
+    };
+    let unrated = other.begin("Which brush?").await;
+    say(unrated, Some("Shed project"), Some(Feedback::Down)).await;
+    let merged = merge(unrated).await;
+    assert_eq!(merged.title, "Shed project");
+    assert!((merged.importance - 1.0 / 1.5).abs() < 1e-9, "{}", merged.importance);
+
+    let useful = other.begin("Which ladder?").await;
+    say(useful, Some("Ladders"), Some(Feedback::Up)).await;
+    other.exchange_in("And how much of it?", joins(into)).await;
+    let merged = merge(useful).await;
+    assert_eq!(merged.title, "Shed project", "of two names the older topic's stays");
+    assert!((merged.importance - 1.0).abs() < 1e-9, "{}", merged.importance);
+    talk.delete().await.expect("the session was there");
+    assert_eq!(talk.topic(into).await.expect("it stays").topic.title, "Shed project");
+}
+
 /// A topic that was forgotten is listed on demand and nothing joins it; its turns stay.
 pub async fn forgotten_topics_keep_their_turns(store: Arc<dyn Store>) {
     let talk = Talk::new(&store);
     let (old, new) = (talk.begin("Which paint?").await, talk.begin("Which train?").await);
-    let forget = async || store.topics().forget_topics(&talk.scope, &[old], at_noon()).await.expect("forgotten");
-    assert_eq!((forget().await, forget().await), (1, 0), "twice is once");
+    assert_eq!((talk.forget(old).await, talk.forget(old).await), (vec![old], vec![]), "twice is once");
     assert_eq!(talk.list(false).await.iter().map(|kept| kept.topic.id).collect::<Vec<_>>(), [new]);
     let listed = talk.list(true).await;
     assert_eq!(listed.iter().map(|kept| kept.forgotten_at).collect::<Vec<_>>(), [Some(at_noon()), None]);
@@ -341,6 +401,17 @@ pub async fn forgotten_topics_keep_their_turns(store: Arc<dyn Store>) {
     let outline = store.topics().topic_outline(&talk.scope, None).await.expect("the outline");
     assert_eq!(outline.topics.iter().map(|(id, _)| *id).collect::<Vec<_>>(), [new]);
     assert!(!talk.is_due(old).await);
+}
+
+/// What faded and was used again before it was forgotten is not forgotten.
+pub async fn a_topic_that_is_used_meanwhile_is_not_forgotten(store: Arc<dyn Store>) {
+    let talk = Talk::new(&store);
+    let id = talk.begin("Which paint?").await;
+    let faded = Faded { id, last_used: talk.topic(id).await.expect("it is there").topic.last_used };
+    talk.another().exchange_in("And the fence?", joins(id)).await;
+    assert_eq!(store.topics().forget_topics(&talk.scope, &[faded], at_noon()).await.expect("looked at"), []);
+    assert_eq!(talk.topic(id).await.expect("it is there").forgotten_at, None);
+    assert_eq!(talk.forget(id).await, [id]);
 }
 
 /// Titles, tags and feedback are what people say; each is changed alone.
@@ -361,6 +432,38 @@ pub async fn people_name_tag_and_rate(store: Arc<dyn Store>) {
     assert_eq!(back.importance, 1.0);
     let unknown = store.topics().change_topic(&talk.scope, topic_id(), TopicPatch::default()).await;
     assert_eq!(unknown.expect("looked up"), None);
+}
+
+/// A topic that began without words is named by the first that are said in it, or are left.
+pub async fn a_topic_is_named_by_its_first_words(store: Arc<dyn Store>) {
+    let talk = Talk::new(&store);
+    let (named, later) = (talk.another(), talk.another());
+    let picture = async |topic| {
+        let shown = OpenTurn { question: picture(), ..talk.question("") };
+        let id = shown.id;
+        talk.open(shown).await;
+        talk.end_in(id, TurnStatus::Complete, topic).await;
+    };
+    let topic = begins("");
+    picture(topic.clone()).await;
+    picture(joins(topic.id)).await;
+    let title = async || talk.topic(topic.id).await.expect("it is there").topic.title;
+    assert_eq!(title().await, "");
+    named.exchange_in("What colour is the door?", joins(topic.id)).await;
+    later.exchange_in("And the windows?", joins(topic.id)).await;
+    assert_eq!(title().await, "What colour is the door?");
+
+    named.delete().await.expect("the session was there");
+    talk.another().exchange_in("And the roof?", joins(topic.id)).await;
+    assert!(store.topics().remake_topic(&talk.scope, topic.id).await.expect("made anew"));
+    assert_eq!(title().await, "And the windows?");
+}
+
+/// A message that is a picture and nothing else.
+fn picture() -> Message {
+    let content = serde_json::json!([{"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}]);
+    let wire = serde_json::json!({"role": "user", "content": content});
+    Message::from_wire(wire, at(0)).expect("a message")
 }
 
 /// Lists go on where they ended, and can be asked for one tag.
@@ -444,7 +547,7 @@ async fn tend(talk: &Talk, dice: &mut Dice) {
     let (topics, scope) = (talk.store.topics(), &talk.scope);
     let Some(id) = some_topic(talk, dice).await else { return };
     match dice.below(5) {
-        0 => drop(topics.forget_topics(scope, &[id], at_noon()).await.expect("forgotten")),
+        0 => drop(talk.forget(id).await),
         1 => drop(topics.remake_topic(scope, id).await.expect("made anew")),
         2 => {
             let other = some_topic(talk, dice).await.unwrap_or(id);

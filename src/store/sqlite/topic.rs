@@ -12,6 +12,7 @@ use crate::id::TopicId;
 use crate::scope::Scope;
 use crate::session::{InTopic, Turn, TurnStatus};
 use crate::store::StoreError;
+use crate::topic::title_of;
 
 /// A new turn belongs to no topic yet.
 pub(super) fn added(db: &Connection, key: i64, turn: &Turn) -> Result<(), StoreError> {
@@ -81,9 +82,12 @@ pub(super) fn join(
                 // One that comes late stands among those that were told already.
                 tell::tell_again(db, topic, key)?;
             }
+            // One that began with a picture has no title yet; one that lost its title is named when it is made anew.
             let sql = "UPDATE topic SET accesses = accesses + 1, last_used = max(last_used, ?2),
-                           created_at = min(created_at, ?2), version = version + 1 WHERE key = ?1";
-            send(db, sql, params![topic, at])?;
+                           created_at = min(created_at, ?2), version = version + 1,
+                           title_turn = iif(title = '' AND stale = 0, ?4, title_turn),
+                           title = iif(title = '' AND stale = 0, ?3, title) WHERE key = ?1";
+            send(db, sql, params![topic, at, title_of(&turn.question().text), key])?;
             Ok(Some(member))
         }
         (None, Some(title)) if !is_known(db, scope, to.id)? => {

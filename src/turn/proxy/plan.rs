@@ -16,7 +16,7 @@ use crate::session::{
     Alignment, Asked, ClientIds, ClosedTurn, Fingerprint, Held, HistoryMode, InTopic, OpenTurn, Outline, Placement,
     ReviseTurn, SessionSeed, Shift, Step, Turn, TurnDraft, TurnStatus, align,
 };
-use crate::store::{HistoryMatch, Trail};
+use crate::store::{HistoryMatch, Moment, Trail};
 use crate::turn::clarify::{Answered, noted};
 use crate::turn::{Health, Reminded, TurnError, notes};
 
@@ -74,6 +74,28 @@ struct Found {
     known: bool,
     held: Held,
     lock: SessionLock,
+}
+
+impl Found {
+    /// The first of a request's exchanges that is taken for new. What is in the conversation that was left is not taken twice.
+    fn new_from(&self, asked: &Asked, import: usize) -> usize {
+        if self.fork.is_some() || !self.known { asked.exchanges.len() } else { import }
+    }
+
+    /// What the client says was said before its question, where some of it is new here.
+    fn brought(&self, asked: &Asked, step: &Step) -> Option<Vec<String>> {
+        let Step::Append { import, .. } = step else { return None };
+        let past = asked.exchanges.iter().flat_map(|exchange| &exchange.messages).filter(|message| message.is_spoken());
+        (self.new_from(asked, *import) < asked.exchanges.len())
+            .then(|| past.map(|message| message.text.clone()).collect())
+    }
+
+    /// Where the conversation stands when a request takes back some of it, or has a question answered again.
+    fn stands(&self, shift: &Shift, again: Option<TurnId>) -> Option<Moment> {
+        let again = self.held.turns.iter().filter(|turn| Some(turn.id) == again).map(|turn| turn.number);
+        let before = shift.hide.iter().copied().chain(again).min()?;
+        Some(Moment { session: self.session, before: Some(before) })
+    }
 }
 
 impl Run {
@@ -236,6 +258,8 @@ impl Run {
         let ask = Ask {
             question: asked.open[0].text.clone(),
             session: Some(found.session),
+            running: found.brought(asked, &alignment.step),
+            follows: there.left.or_else(|| found.stands(shift, again)),
             tokens_max: lacking.recall_tokens_max,
             shown: lacking.shown.iter().copied().chain(again).chain(there.turns).collect(),
             shown_ranges: lacking.shown_ranges.iter().copied().chain(there.ranges).collect(),
@@ -280,9 +304,10 @@ impl Run {
         let gone = |turn: &Outline| shift.hide.contains(&turn.number);
         let here = found.held.turns.iter().filter(|turn| is_sent(turn) || gone(turn));
         let turns = here.chain(left.turns.iter().filter(|turn| is_sent(turn))).map(|turn| turn.id).collect();
-        let mut ranges = sent_ranges(found.session, &found.held.turns, is_sent);
-        ranges.extend(found.fork.into_iter().flat_map(|session| sent_ranges(session, &left.turns, is_sent)));
-        There { turns, ranges }
+        let of_left = found.fork.map_or_else(Vec::new, |session| sent_ranges(session, &left.turns, is_sent));
+        let left = of_left.first().map(|range| Moment { session: range.session, before: Some(range.last + 1) });
+        let ranges = [sent_ranges(found.session, &found.held.turns, is_sent), of_left].concat();
+        There { turns, ranges, left }
     }
 
     /// What was laid before the model for a question goes with its tool rounds too, byte for byte.
@@ -331,7 +356,7 @@ impl Run {
         let session = found.session;
         match alignment.step {
             Step::Append { parent, import } => {
-                let import = if found.fork.is_some() || !found.known { asked.exchanges.len() } else { import };
+                let import = found.new_from(&asked, import);
                 let mut open = self.open(request, asked, &found, parent, import, shift, laid);
                 open.metadata
                     .extend(notes([("clarification", json!(answered.map(|answered| noted(&answered.chosen))))]));
@@ -413,6 +438,8 @@ impl Run {
 struct There {
     turns: Vec<TurnId>,
     ranges: Vec<TurnRange>,
+    /// Where another conversation was left.
+    left: Option<Moment>,
 }
 
 /// The stretches of a conversation that a client sent itself. Whoever sent the oldest turn that was looked at has sent

@@ -6,14 +6,14 @@ use super::super::connect::meaning;
 use super::super::recall::SHOWN;
 use super::super::row::{COLUMNS, TurnRow, to_json};
 use super::super::session::{execute, send};
-use super::super::sql::{Connection, OptionalExtension, params};
+use super::super::sql::{Connection, OptionalExtension, Row, params};
 use super::super::writer::Notes;
 use super::super::{look, topic};
 use super::{read, tell};
 use crate::id::{SessionId, TopicId, TurnId};
 use crate::scope::Scope;
-use crate::store::{DerivedTopic, KeptTopic, PlacedTurn, StoreError, TopicMerge, TopicPatch};
-use crate::topic::{Sketch, rated};
+use crate::store::{DerivedTopic, Faded, KeptTopic, PlacedTurn, StoreError, TopicMerge, TopicPatch};
+use crate::topic::{Sketch, rated, rated_together};
 
 /// Changes what people say about a topic.
 pub(super) fn change(
@@ -24,9 +24,7 @@ pub(super) fn change(
 ) -> Result<Option<KeptTopic>, StoreError> {
     let Some(key) = read::key(db, scope, id)? else { return Ok(None) };
     if let Some(title) = &patch.title {
-        let sql = "UPDATE topic SET title = ?2, title_turn = NULL, title_knows = NULL, version = version + 1
-                   WHERE key = ?1";
-        send(db, sql, params![key, title])?;
+        name(db, key, title)?;
     }
     if let Some(tags) = &patch.tags {
         send(db, "UPDATE topic SET tags = ?2 WHERE key = ?1", params![key, to_json(tags)])?;
@@ -36,6 +34,13 @@ pub(super) fn change(
     let importance = rated(kept.topic.importance, feedback);
     send(db, "UPDATE topic SET importance = ?2 WHERE key = ?1", params![key, importance])?;
     read::find(db, scope, id)
+}
+
+/// Gives a topic the name that a person gave.
+fn name(db: &Connection, key: i64, title: &str) -> Result<(), StoreError> {
+    let sql = "UPDATE topic SET title = ?2, title_turn = NULL, title_knows = NULL, version = version + 1
+               WHERE key = ?1";
+    send(db, sql, params![key, title])
 }
 
 /// Places turns that are still as they were and belong to no topic.
@@ -70,6 +75,10 @@ pub(super) fn keep(db: &Connection, scope: &Scope, derived: &DerivedTopic, told:
     let Some((key, _)) = state.filter(|(_, version)| *version == derived.version) else { return Ok(false) };
     write_sketch(db, key, &derived.sketch)?;
     derived.taken.iter().try_for_each(|turn| take_in(db, key, *turn))?;
+    // Only so many turns are told beside a sketch: whoever holds the topic in memory is to look at those that are told next.
+    let sql = "UPDATE topic SET version = version + 1
+               WHERE key = ?1 AND EXISTS (SELECT 1 FROM topic_turn WHERE topic = ?1 AND taken_in = 0)";
+    send(db, sql, [key])?;
     told.look(db, key)?;
     Ok(true)
 }
@@ -114,7 +123,8 @@ pub(super) fn remake(db: &Connection, scope: &Scope, id: TopicId) -> Result<bool
     Ok(true)
 }
 
-/// Makes one topic of two: turns, tags and accesses go over, and the older title stays.
+/// Makes one topic of two: turns, accesses and what people said go over, and the older title stays unless only the other was given
+/// by a person.
 pub(super) fn merge(db: &Connection, scope: &Scope, merge: &TopicMerge, told: Telling) -> Result<bool, StoreError> {
     let state = |(id, version)| Ok::<_, StoreError>(read::state(db, scope, id)?.filter(|(_, now)| *now == version));
     let (Some((into, _)), Some((from, _))) = (state(merge.into)?, state(merge.from)?) else { return Ok(false) };
@@ -123,14 +133,17 @@ pub(super) fn merge(db: &Connection, scope: &Scope, merge: &TopicMerge, told: Te
     }
     write_sketch(db, into, &merge.sketch)?;
     send(db, "UPDATE topic_turn SET topic = ?1 WHERE topic = ?2", [into, from])?;
-    let mut tags: Vec<String> = tags_of(db, into)?;
-    let more = tags_of(db, from)?;
-    tags.extend(more.into_iter().filter(|tag| !tags.contains(tag)).collect::<Vec<_>>());
+    let (mut said, other) = (said_of(db, into)?, said_of(db, from)?);
+    if let (None, Some(title)) = (&said.name, &other.name) {
+        name(db, into, title)?;
+    }
+    said.tags.extend(other.tags.into_iter().filter(|tag| !said.tags.contains(tag)).collect::<Vec<_>>());
+    let importance = rated_together(said.importance, other.importance);
     let gathered = "UPDATE topic SET version = topic.version + 1, accesses = topic.accesses + other.accesses,
-            importance = max(topic.importance, other.importance), last_used = max(topic.last_used, other.last_used),
+            importance = ?4, last_used = max(topic.last_used, other.last_used),
             created_at = min(topic.created_at, other.created_at), summary = NULL, told_by = NULL, told = 0, tags = ?3
         FROM topic AS other WHERE topic.key = ?1 AND other.key = ?2";
-    send(db, gathered, params![into, from, to_json(&tags)])?;
+    send(db, gathered, params![into, from, to_json(&said.tags), importance])?;
     send(db, "UPDATE topic SET merged_into = ?1 WHERE key = ?2 OR merged_into = ?2", [into, from])?;
     execute(
         db,
@@ -144,11 +157,22 @@ pub(super) fn merge(db: &Connection, scope: &Scope, merge: &TopicMerge, told: Te
     Ok(true)
 }
 
-fn tags_of(db: &Connection, topic: i64) -> Result<Vec<String>, StoreError> {
-    let sql = "SELECT tags FROM topic WHERE key = ?1";
-    let tags: String = db.query_row(sql, [topic], |row| row.get(0)).map_err(|error| meaning(&error))?;
-    // The database checks that it is JSON.
-    Ok(serde_json::from_str(&tags).unwrap_or_default())
+/// What people said of a topic.
+struct Said {
+    name: Option<String>,
+    tags: Vec<String>,
+    importance: f64,
+}
+
+fn said_of(db: &Connection, topic: i64) -> Result<Said, StoreError> {
+    let read = |row: &Row<'_>| {
+        let tags: String = row.get(1)?;
+        // The database checks that it is JSON.
+        let tags = serde_json::from_str(&tags).unwrap_or_default();
+        Ok(Said { name: row.get(0)?, tags, importance: row.get(2)? })
+    };
+    let sql = "SELECT CASE WHEN title_turn IS NULL THEN title END, tags, importance FROM topic WHERE key = ?1";
+    db.query_row(sql, [topic], read).map_err(|error| meaning(&error))
 }
 
 /// What a sketch does not know cannot be merged; it is taken in first.
@@ -158,18 +182,17 @@ fn untaken_in(db: &Connection, topic: i64) -> Result<bool, StoreError> {
     db.query_row(sql, [topic], |row| row.get(0)).map_err(|error| meaning(&error))
 }
 
-/// Forgets topics. What was kept to place messages goes; what they are called and their turns stay.
-pub(super) fn forget(db: &Connection, scope: &Scope, ids: &[TopicId], at: i64) -> Result<u64, StoreError> {
-    let mut forgotten = 0;
-    for id in ids {
-        let Some((key, _)) = read::state(db, scope, *id)? else { continue };
-        execute(
-            db,
-            "UPDATE topic SET forgotten_at = ?2, due = 0, version = version + 1 WHERE key = ?1",
-            params![key, at],
-        )?;
-        send(db, "DELETE FROM topic_sketch WHERE topic = ?1", [key])?;
-        forgotten += 1;
+/// Forgets topics that nobody used since they were found to have faded. What was kept to place messages goes; what they are
+/// called and their turns stay.
+pub(super) fn forget(db: &Connection, scope: &Scope, faded: &[Faded], at: i64) -> Result<Vec<TopicId>, StoreError> {
+    let sql = "UPDATE topic SET forgotten_at = ?2, due = 0, version = version + 1 WHERE key = ?1 AND last_used = ?3";
+    let mut forgotten = Vec::with_capacity(faded.len());
+    for topic in faded {
+        let Some((key, _)) = read::state(db, scope, topic.id)? else { continue };
+        if execute(db, sql, params![key, at, topic.last_used.as_microsecond()])? > 0 {
+            send(db, "DELETE FROM topic_sketch WHERE topic = ?1", [key])?;
+            forgotten.push(topic.id);
+        }
     }
     Ok(forgotten)
 }

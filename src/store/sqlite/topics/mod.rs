@@ -17,7 +17,7 @@ use crate::scope::Scope;
 use crate::session::Turn;
 use crate::store::whose::Whose;
 use crate::store::{
-    DerivedTopic, DueTurn, KeptTopic, Moment, Page, PageRequest, PlacedTurn, SketchedTopic, Stamp, StoreError,
+    DerivedTopic, DueTurn, Faded, KeptTopic, Moment, Page, PageRequest, PlacedTurn, SketchedTopic, Stamp, StoreError,
     StoreFuture, TopicMerge, TopicOutline, TopicPatch, Topics, Untold, WhichTopics,
 };
 
@@ -115,9 +115,9 @@ impl Topics for Backend {
         self.write(scope, move |db, scope| keep::merge(db, scope, &merge, told))
     }
 
-    fn forget_topics(&self, scope: &Scope, ids: &[TopicId], at: Timestamp) -> StoreFuture<'_, u64> {
-        let ids = ids.to_vec();
-        self.write(scope, move |db, scope| keep::forget(db, scope, &ids, at.as_microsecond()))
+    fn forget_topics(&self, scope: &Scope, faded: &[Faded], at: Timestamp) -> StoreFuture<'_, Vec<TopicId>> {
+        let faded = faded.to_vec();
+        self.write(scope, move |db, scope| keep::forget(db, scope, &faded, at.as_microsecond()))
     }
 
     fn topic_to_tell(&self, scope: &Scope, turns_max: usize) -> StoreFuture<'_, Option<Untold>> {

@@ -210,12 +210,13 @@ pub(super) fn last_turns(
     Ok(Some(turns))
 }
 
-/// The first turn of a topic that can be read, and the title it gives.
+/// The first turn of a topic that can be read and has words, and the title it gives.
 pub(super) fn first_words(db: &Connection, topic: i64) -> Result<Option<(i64, String)>, StoreError> {
     let rows = all(db, &turns_sql("> ?2", "ASC"), params![topic, 0, rows_max(UNTAKEN_MAX)], with_session)?;
     let title = |(session, row): (SessionId, TurnRow)| {
         let key = row.key;
-        row.turn(db, session).ok().map(|turn| (key, title_of(&turn.question().text)))
+        let title = title_of(&row.turn(db, session).ok()?.question().text);
+        (!title.is_empty()).then_some((key, title))
     };
     Ok(rows.into_iter().find_map(title))
 }
