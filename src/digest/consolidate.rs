@@ -59,8 +59,6 @@ pub(super) struct Made {
     pub(super) done: Consolidation,
     /// Hours of which a stretch is new or has changed.
     pub(super) hours: Vec<Timestamp>,
-    /// When the last turn that is summarised was opened.
-    pub(super) newest: Option<Timestamp>,
 }
 
 impl Made {
@@ -74,8 +72,13 @@ impl Made {
 
     fn keep(&mut self, stretch: Episode, before: Option<&Episode>) {
         self.hours.extend(before.into_iter().chain([&stretch]).map(|episode| hour_of(episode.from)));
-        self.newest = self.newest.max(Some(stretch.to));
         self.done.keep.push(stretch);
+    }
+
+    /// The last stretch as it will be when this run is over.
+    pub(super) fn last<'a>(&'a self, progress: &'a Progress) -> Option<&'a Episode> {
+        let stretches = self.done.keep.iter().filter(|episode| episode.level == Level::Stretch);
+        progress.last.iter().chain(stretches).max_by_key(|stretch| stretch.first)
     }
 }
 
@@ -103,11 +106,7 @@ impl Digest<'_> {
         cuts.truncate(self.stretches_max());
         let (from, to) = (progress.consolidated, cuts.last().map_or(progress.consolidated, |cut| cut.last));
         let (read, keep, drop, settled) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let mut made = Made {
-            done: Consolidation { from, to, read, keep, drop, settled, more },
-            hours: Vec::new(),
-            newest: progress.last.as_ref().map(|last| last.to),
-        };
+        let mut made = Made { done: Consolidation { from, to, read, keep, drop, settled, more }, hours: Vec::new() };
         let longer = |stretch: &&Episode| cuts.iter().all(|cut| cut.first != stretch.first);
         for stretch in progress.stale.iter().filter(longer) {
             self.make_anew(stretch, &mut made).await?;

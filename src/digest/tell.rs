@@ -58,11 +58,10 @@ impl Digest<'_> {
     /// Goes on telling the session by the hours that have become old enough, one after the other: in whichever steps it
     /// is told, it comes to the same.
     pub(super) async fn session(&self, progress: &Progress, made: &mut Made) -> Result<(), DigestError> {
-        let Some(newest) = made.newest else { return Ok(()) };
         let known = progress.session.as_ref();
         let told = known.filter(|_| !progress.session_is_stale);
         let hours = self.hours_after(told.map_or(0, |told| told.last), made).await?;
-        let old = aged(&hours, newest, self.settings.hours_kept);
+        let old = made.last(progress).map_or(0, |last| aged(&hours, last, self.settings.hours_kept));
         made.done.more |= old > HOURS_MAX;
         let hours: Vec<&Episode> = hours[..old.min(HOURS_MAX)].iter().collect();
         let Some(span) = span(&told.into_iter().chain(hours.iter().copied()).collect::<Vec<_>>()) else {

@@ -93,28 +93,85 @@ async fn hours_and_then_the_session_are_told() {
     assert_eq!(ranges(&house, Level::Session).await, [(1, 60)]);
 }
 
+/// A conversation with a turn every few hours: what its stretches tell is told of the session, however long each of them lasts.
+#[tokio::test]
+async fn a_slow_conversation_loses_nothing() {
+    let house = House::plan().summariser(Slow::new(10_000)).open();
+    open(&house).await;
+    for n in 1..=70 {
+        say(&house, n..=n).await;
+        house.clock.advance(SignedDuration::from_hours(6));
+        run(&house).await;
+    }
+    assert_eq!(ranges(&house, Level::Hour).await, [(1, 20), (21, 40), (41, 60)]);
+    assert_eq!(ranges(&house, Level::Session).await, [(1, 40)], "the last stretch is told by itself");
+    check_session(&house, |n| n <= 40).await;
+}
+
+/// The session's summary says what was said in these turns, once, and nothing of the others.
+async fn check_session(house: &House, is_told: impl Fn(u64) -> bool) {
+    let all = episodes(house).await;
+    let session = all.iter().find(|episode| episode.level == Level::Session).expect("it is told");
+    for n in 1..=100 {
+        let said = format!("I planted {n} roses in bed {n}.");
+        assert_eq!(session.summary.matches(&said).count(), usize::from(is_told(n)), "turn {n} in {}", session.summary);
+    }
+}
+
 /// DESIGN 6: what is told again from the turns comes to the same.
 #[tokio::test]
 async fn digesting_again_comes_to_the_same() {
     let house = House::open();
     open(&house).await;
-    for n in 1..=75 {
-        say(&house, n..=n).await;
-        house.clock.advance(SignedDuration::from_mins(40));
-        run(&house).await;
-    }
-    let sorted = async || {
-        let mut all = episodes(&house).await;
-        all.iter_mut().for_each(|episode| episode.version = 1);
-        all.sort_by_key(|episode| (episode.level, episode.first));
-        all
-    };
-    let before = sorted().await;
+    told_with_gaps(&house, &[40; 75]).await;
+    let before = all_told(&house).await;
     assert!(before.iter().any(|episode| episode.level == Level::Session), "{before:#?}");
     let gone = house.memory.digest_again(Some(&scope())).await.expect("done");
     assert_eq!((gone as usize, episodes(&house).await.len()), (before.len(), 0));
     run(&house).await;
-    assert_eq!(sorted().await, before);
+    assert_eq!(all_told(&house).await, before);
+}
+
+/// A turn before each of these gaps in minutes, told as they come.
+async fn told_with_gaps(house: &House, gaps: &[i64]) {
+    for (n, gap) in (1..).zip(gaps) {
+        say(house, n..=n).await;
+        house.clock.advance(SignedDuration::from_mins(*gap));
+        run(house).await;
+    }
+}
+
+/// Everything that is told, as if it had been told once.
+async fn all_told(house: &House) -> Vec<Episode> {
+    let mut all = episodes(house).await;
+    all.iter_mut().for_each(|episode| episode.version = 1);
+    all.sort_by_key(|episode| (episode.level, episode.first));
+    all
+}
+
+/// Minutes between two turns: within a talk, and sometimes days.
+fn gap() -> impl Strategy<Value = i64> {
+    prop_oneof![3 => 0..90_i64, 1 => 0..4 * 24 * 60_i64]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
+
+    /// The same, however long people are silent between two turns.
+    #[test]
+    fn silence_makes_no_difference(gaps in proptest::collection::vec(gap(), 40..90)) {
+        let runtime = tokio::runtime::Runtime::new().expect("threads");
+        let (before, after) = runtime.block_on(async {
+            let house = House::open();
+            open(&house).await;
+            told_with_gaps(&house, &gaps).await;
+            let before = all_told(&house).await;
+            house.memory.digest_again(Some(&scope())).await.expect("done");
+            run(&house).await;
+            (before, all_told(&house).await)
+        });
+        prop_assert_eq!(after, before);
+    }
 }
 
 /// An edit of what was told is told anew, and only that.
