@@ -59,6 +59,8 @@ pub(super) struct Made {
     pub(super) done: Consolidation,
     /// Hours of which a stretch is new or has changed.
     pub(super) hours: Vec<Timestamp>,
+    /// The first turn of the hours that are told anew or told no more.
+    pub(super) retold: Option<u64>,
 }
 
 impl Made {
@@ -102,11 +104,12 @@ impl Digest<'_> {
     /// The stretches that are due: new ones, longer ones, and those whose turns changed.
     async fn stretches(&self, progress: &Progress) -> Result<Made, DigestError> {
         let mut cuts = self.cuts(progress);
-        let more = cuts.len() > self.stretches_max() || progress.stale.len() == self.stretches_max();
+        let more = cuts.len() > self.stretches_max() || self.leaves_stale(progress);
         cuts.truncate(self.stretches_max());
         let (from, to) = (progress.consolidated, cuts.last().map_or(progress.consolidated, |cut| cut.last));
         let (read, keep, drop, settled) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let mut made = Made { done: Consolidation { from, to, read, keep, drop, settled, more }, hours: Vec::new() };
+        let mut made =
+            Made { done: Consolidation { from, to, read, keep, drop, settled, more }, hours: Vec::new(), retold: None };
         let longer = |stretch: &&Episode| cuts.iter().all(|cut| cut.first != stretch.first);
         for stretch in progress.stale.iter().filter(longer) {
             self.make_anew(stretch, &mut made).await?;
@@ -116,6 +119,11 @@ impl Digest<'_> {
             self.make(*cut, before, &mut made).await?;
         }
         Ok(made)
+    }
+
+    /// Whether stretches may be left to the next run of which a turn changed.
+    pub(super) fn leaves_stale(&self, progress: &Progress) -> bool {
+        progress.stale.len() >= self.stretches_max()
     }
 
     fn cuts(&self, progress: &Progress) -> Vec<Cut> {
@@ -135,6 +143,7 @@ impl Digest<'_> {
         let read = self.memory.parts.store.episodes().stretch(self.scope, self.session, first, last).await?;
         if !read.whole && !stretch.summary.is_empty() {
             made.done.settled.push(stretch.id);
+            made.hours.push(hour_of(stretch.from));
             return Ok(());
         }
         self.make(Cut { first, last, weight }, Some(stretch), made).await

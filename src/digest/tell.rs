@@ -43,6 +43,7 @@ impl Digest<'_> {
         let stretches = &tier.stretches[begin..];
         let known = self.tier(Level::Hour, 0, Some(tier.hour), STRETCHES_IN_HOUR_MAX).await?;
         let first = stretches.first().map(|stretch| stretch.first);
+        made.retold = known.iter().map(|hour| hour.first).chain(first).chain(made.retold).min();
         made.done.drop.extend(known.iter().filter(|hour| Some(hour.first) != first).map(|hour| hour.id));
         let Some(span) = span(stretches) else { return Ok(()) };
         let before = known.iter().find(|hour| hour.first == span.first);
@@ -56,15 +57,19 @@ impl Digest<'_> {
     }
 
     /// Goes on telling the session by the hours that have become old enough, one after the other: in whichever steps it
-    /// is told, it comes to the same.
+    /// is told, it comes to the same. Where an hour of it is another now it is told from its beginning, and where there is none it goes.
     pub(super) async fn session(&self, progress: &Progress, made: &mut Made) -> Result<(), DigestError> {
+        // Hours of stretches that wait to be made anew tell what is no longer so, or are missing.
+        if self.leaves_stale(progress) {
+            return Ok(());
+        }
         let known = progress.session.as_ref();
-        let told = known.filter(|_| !progress.session_is_stale);
-        let hours = self.hours_after(told.map_or(0, |told| told.last), made).await?;
-        let old = made.last(progress).map_or(0, |last| aged(&hours, last, self.settings.hours_kept));
-        made.done.more |= old > HOURS_MAX;
-        let hours: Vec<&Episode> = hours[..old.min(HOURS_MAX)].iter().collect();
+        let is_so = |known: &&Episode| !progress.session_is_stale && made.retold.is_none_or(|first| known.last < first);
+        let told = known.filter(is_so);
+        let hours = self.aged_after(told.map_or(0, |told| told.last), progress, made).await?;
+        let hours: Vec<&Episode> = hours.iter().collect();
         let Some(span) = span(&told.into_iter().chain(hours.iter().copied()).collect::<Vec<_>>()) else {
+            made.done.drop.extend(known.map(|known| known.id));
             return Ok(());
         };
         if hours.is_empty() {
@@ -95,11 +100,21 @@ impl Digest<'_> {
         }
     }
 
-    /// The hours that begin after a turn, as they will be when this run is over.
+    /// The hours that begin after a turn and are part of the session's summary by now, as many as one run tells.
+    async fn aged_after(&self, after: u64, progress: &Progress, made: &mut Made) -> Result<Vec<Episode>, DigestError> {
+        let mut hours = self.hours_after(after, made).await?;
+        let old = made.last(progress).map_or(0, |last| aged(&hours, last, self.settings.hours_kept));
+        made.done.more |= old > HOURS_MAX;
+        hours.truncate(old.min(HOURS_MAX));
+        Ok(hours)
+    }
+
+    /// The hours that begin after a turn, as they will be when this run is over: one more than is told, at least.
     async fn hours_after(&self, after: u64, made: &Made) -> Result<Vec<Episode>, DigestError> {
         let made_now = |hour: &&Episode| hour.level == Level::Hour && hour.first > after;
         let mut hours: Vec<Episode> = made.done.keep.iter().filter(made_now).cloned().collect();
-        for hour in self.tier(Level::Hour, after, None, HOURS_MAX + 1).await? {
+        let limit = HOURS_MAX + 1 + made.done.drop.len();
+        for hour in self.tier(Level::Hour, after, None, limit).await? {
             let replaced = hours.iter().any(|made| made.first == hour.first) || made.done.drop.contains(&hour.id);
             if !replaced {
                 hours.push(hour);

@@ -174,56 +174,116 @@ proptest! {
     }
 }
 
+/// A conversation as a client keeps it that sends all of it each time, in the words of its user.
+struct Kept {
+    words: Vec<String>,
+}
+
+impl Kept {
+    fn of(turns: usize) -> Self {
+        Self { words: (0..turns).map(|n| format!("We met Anna{n} in Porto.")).collect() }
+    }
+
+    /// Asks again what was asked at this place, and before it nothing else.
+    async fn ask(&self, house: &House, at: usize) {
+        let said =
+            |words: &String| [json!({"role": "user", "content": words}), json!({"role": "assistant", "content": "ok"})];
+        let mut messages: Vec<_> = self.words[..=at].iter().flat_map(said).collect();
+        messages.pop();
+        let body = json!({"model": "m", "messages": messages});
+        house.post("/v1/chat/completions").session(SESSION).json(body).await.expect(200);
+    }
+
+    async fn edit(&mut self, house: &House, at: usize) {
+        self.words[at] = "We met Bertram in Lisbon.".to_owned();
+        self.ask(house, at).await;
+    }
+}
+
+async fn all_words(house: &House) -> String {
+    episodes(house).await.into_iter().map(|episode| episode.summary).collect()
+}
+
 /// An edit of what was told is told anew, and only that.
 #[tokio::test]
 async fn an_edited_turn_is_told_anew() {
     let house = House::open();
-    let history = |words: &[&str]| {
-        let said = words.iter().flat_map(|word| {
-            [
-                json!({"role": "user", "content": format!("We met {word}.")}),
-                json!({"role": "assistant", "content": "ok"}),
-            ]
-        });
-        said.collect::<Vec<_>>()
-    };
-    let names: Vec<String> = (0..60).map(|n| format!("Anna{n} in Porto")).collect();
-    let mut words: Vec<&str> = names.iter().map(String::as_str).collect();
-    let ask = async |words: &[&str]| {
-        let mut messages = history(words);
-        messages.pop();
-        house.post("/v1/chat/completions").session(SESSION).json(json!({"model": "m", "messages": messages})).await
-    };
-    for n in 1..=40 {
-        ask(&words[..n]).await.expect(200);
+    let mut kept = Kept::of(40);
+    for n in 0..40 {
+        kept.ask(&house, n).await;
     }
     run(&house).await;
     assert_eq!(ranges(&house, Level::Stretch).await, [(1, 20), (21, 30)]);
-    let all = |episodes: Vec<Episode>| episodes.into_iter().map(|episode| episode.summary).collect::<String>();
-    assert!(all(episodes(&house).await).contains("Anna25"));
-    words[24] = "Bertram in Lisbon";
-    ask(&words[..25]).await.expect(200);
+    assert!(all_words(&house).await.contains("Anna25"));
+    kept.edit(&house, 24).await;
     run(&house).await;
-    let told = all(episodes(&house).await);
+    let told = all_words(&house).await;
     assert!(!told.contains("Anna25") && !told.contains("Anna29") && told.contains("Anna22"), "{told}");
     assert_eq!(house.store.jobs().counts(None).await.expect("counts").queued, 0);
+}
+
+/// An edit far back takes back what several stretches, their hours and the session told, also where one is told at a time; an edit of the
+/// beginning takes back all of it.
+#[tokio::test]
+async fn what_an_edit_takes_back_is_not_told_of_the_session() {
+    for at in [4, 0] {
+        let house = House::plan().summariser(Slow::metered(10_000)).open();
+        let mut kept = Kept::of(60);
+        for n in 0..60 {
+            kept.ask(&house, n).await;
+            house.clock.advance(SignedDuration::from_hours(2));
+            run(&house).await;
+        }
+        assert_eq!(ranges(&house, Level::Session).await, [(1, 40)]);
+        kept.edit(&house, at).await;
+        run(&house).await;
+        let told = all_words(&house).await;
+        assert!(["Anna21 ", "Anna39 ", &format!("Anna{at} ")].iter().all(|gone| !told.contains(gone)), "{told}");
+        assert_eq!(told.contains("Anna3 "), at > 3, "{told}");
+    }
+}
+
+/// What two stretches told is told of the session without what was erased in them, also where one is told at a time.
+#[tokio::test]
+async fn the_session_tells_what_is_left_of_several_stretches() {
+    let house = House::plan().summariser(Slow::metered(10_000)).open();
+    open(&house).await;
+    told_with_gaps(&house, &[120; 80]).await;
+    check_session(&house, |n| n <= 60).await;
+    let turns = house.turns(SESSION).await;
+    for n in [7, 27] {
+        let turn = turns[n - 1]["id"].as_str().expect("an id");
+        house.ask("DELETE", &format!("/api/v1/turns/{turn}")).send().await.expect(200);
+    }
+    run(&house).await;
+    check_session(&house, |n| n <= 60 && ![7, 27].contains(&n)).await;
 }
 
 /// Summarises when it is allowed to, and counts.
 struct Slow {
     told: AtomicUsize,
     go_on: Semaphore,
+    metered: bool,
 }
 
 impl Slow {
     fn new(permits: usize) -> Arc<Self> {
-        Arc::new(Self { told: AtomicUsize::new(0), go_on: Semaphore::new(permits) })
+        Arc::new(Self { told: AtomicUsize::new(0), go_on: Semaphore::new(permits), metered: false })
+    }
+
+    /// One that costs something, and therefore tells one stretch at a time.
+    fn metered(permits: usize) -> Arc<Self> {
+        Arc::new(Self { told: AtomicUsize::new(0), go_on: Semaphore::new(permits), metered: true })
     }
 }
 
 impl Summariser for Slow {
     fn name(&self) -> &str {
         "slow"
+    }
+
+    fn is_metered(&self) -> bool {
+        self.metered
     }
 
     /// Numbers of all the beds that were spoken of, so that nothing told is lost on the way.

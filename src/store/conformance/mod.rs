@@ -80,6 +80,7 @@ macro_rules! conformance {
             episodes::episodes_come_back_as_they_were_told,
             episodes::an_effect_is_applied_once,
             episodes::what_changed_meanwhile_is_not_told,
+            episodes::what_is_told_of_a_changed_turn_begins_again,
             episodes::a_changed_turn_makes_its_episode_stale,
             episodes::a_late_answer_makes_its_episode_stale,
             episodes::episodes_are_found_by_level_hour_and_turn,

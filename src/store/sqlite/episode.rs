@@ -26,11 +26,13 @@ use crate::store::{
 /// What episodes are called where it is noted who makes their vectors.
 const MADE: &str = "episode";
 
-/// A turn of a session has changed: what tells of it is to be made anew. Answers whether anything is.
+/// A turn of a session has changed: what tells of it is to be made anew, and who makes it at this moment begins again: hours and the session
+/// are told by summaries, which have no stamp. Answers whether anything is.
 pub(super) fn turn_changed(db: &Connection, session_key: i64, number: u64) -> Result<bool, StoreError> {
     let sql = "UPDATE episode SET stale = 1 WHERE session_key = ?1 AND first <= ?2 AND last >= ?2 AND stale = 0";
     let marked = execute(db, sql, params![session_key, number])? > 0;
     if marked {
+        job::begin_again(db, session_key, &JobKind::CONSOLIDATE)?;
         job::ask_for(db, session_key, &JobKind::CONSOLIDATE)?;
     }
     Ok(marked)

@@ -108,6 +108,13 @@ pub(super) fn ask_for(db: &Connection, session_key: i64, kind: &JobKind) -> Resu
     send(db, sql, params![session_key, kind.as_str()])
 }
 
+/// Takes a job from whoever does it, because what they read is no longer so; it waits as if it were new.
+pub(super) fn begin_again(db: &Connection, session_key: i64, kind: &JobKind) -> Result<(), StoreError> {
+    let sql = "UPDATE job SET state = 'queued', attempts = 0, run_at = 0, again = 0, last_error = NULL
+               WHERE session = ?1 AND kind = ?2 AND state = 'running'";
+    send(db, sql, params![session_key, kind.as_str()])
+}
+
 /// Jobs that wait for nothing but a conversation to rest.
 const HURRY: &str = "UPDATE job SET run_at = 0 WHERE state = 'queued' AND run_at > 0 AND last_error IS NULL";
 
