@@ -344,6 +344,48 @@ async fn a_failing_summariser_is_tried_again_and_then_replaced() {
     assert!(!told.is_empty() && told.iter().all(|episode| episode.made_by == "builtin-summary-1"), "{told:?}");
 }
 
+/// Turns whose text a newer recalld packed are not left out of what is told: that waits for whoever can read them.
+#[tokio::test]
+async fn what_a_newer_recalld_packed_is_not_told_without() {
+    let house = House::open();
+    open(&house).await;
+    say(&house, 1..=40).await;
+    run(&house).await;
+    let before = all_told(&house).await;
+    assert_eq!(ranges(&house, Level::Stretch).await, [(1, 20), (21, 30)]);
+    let known = set_versions(&house, 99);
+    house.memory.digest_again(Some(&scope())).await.expect("done");
+    run(&house).await;
+    assert_eq!(episodes(&house).await, []);
+    let counts = house.memory.job_counts(Some(&scope())).await.expect("counts");
+    assert_eq!((counts.queued, counts.failing, counts.dead), (counts.queued.max(1), 0, 0), "it waits");
+    set_versions(&house, known);
+    run(&house).await;
+    assert_eq!(all_told(&house).await, before);
+}
+
+/// The data file as another program has it, which leaves moving pages into it to the server.
+fn beside(house: &House) -> rusqlite::Connection {
+    let file = rusqlite::Connection::open(house.data()).expect("the data file");
+    file.pragma_update(None, "wal_autocheckpoint", 0).expect("a setting");
+    file
+}
+
+/// Writes another version into all blocks of archived text; answers the one that they had.
+fn set_versions(house: &House, version: u8) -> u8 {
+    const VERSION: usize = 2;
+    let file = beside(house);
+    let mut statement = file.prepare("SELECT key, bytes FROM block").expect("blocks");
+    let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).expect("blocks");
+    let blocks: Vec<(i64, Vec<u8>)> = rows.collect::<Result<_, _>>().expect("blocks");
+    let known = blocks[0].1[VERSION];
+    for (key, mut bytes) in blocks {
+        bytes[VERSION] = version;
+        file.execute("UPDATE block SET bytes = ?2 WHERE key = ?1", (key, bytes)).expect("it is written");
+    }
+    known
+}
+
 /// A job that cannot be done waits for a person, visibly.
 #[tokio::test]
 async fn a_dead_job_is_visible_and_can_be_tried_again() {

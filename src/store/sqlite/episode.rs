@@ -210,7 +210,7 @@ fn stretch(db: &Connection, scope: &Scope, id: SessionId, first: u64, last: u64)
     let mut statement = db.prepare_cached(&sql).map_err(|error| meaning(&error))?;
     let rows = statement.query_map(params![key, first, last], TurnRow::read).map_err(|error| meaning(&error))?;
     let rows: Vec<TurnRow> = rows.collect::<Result<_, _>>().map_err(|error| meaning(&error))?;
-    // A damaged turn cannot be told; a disk that fails is another matter.
+    // A damaged turn cannot be told; a disk that fails, or a turn that a newer recalld can read, is another matter.
     let turn = |row: TurnRow| match row.turn(db, id) {
         Err(StoreError::Damaged { .. }) => None,
         turn => Some(turn),

@@ -26,6 +26,12 @@ pub(super) fn is_there(db: &Connection, scope: &Scope, id: TurnId) -> Result<boo
     db.query_row(sql, values, |row| row.get(0)).map_err(|error| meaning(&error))
 }
 
+/// Whether its block can be written without it, in every session that has it.
+pub(super) fn check(db: &Connection, scope: &Scope, id: TurnId) -> Result<(), StoreError> {
+    let unreadable = |found: Found| found.row.turn(db, found.session).err().filter(StoreError::wants_newer);
+    found(db, scope, id)?.into_iter().find_map(unreadable).map_or(Ok(()), Err)
+}
+
 /// Removes a turn, in every session that has it.
 pub(super) fn erase(db: &Connection, scope: &Scope, id: TurnId, now: Timestamp) -> Result<Counts, StoreError> {
     let unsaid = facts::forget(db, scope, facts::SaidIn::Turn(id), now)?;
@@ -68,6 +74,7 @@ fn remove(db: &Connection, scope: &Scope, found: Found, now: Timestamp) -> Resul
     let (key, number, block) = (row.key, row.number, row.block);
     let mut counts = match row.turn(db, session) {
         Ok(turn) => document::unlearn(db, scope.tenant().as_str(), &turn.question().text, now)?,
+        Err(error) if error.wants_newer() => return Err(error),
         Err(_) => Counts::default(),
     };
     if let Some(block) = block {
