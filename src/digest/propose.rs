@@ -174,7 +174,7 @@ impl Memory {
         let (session, topic) = (asking.claim.job.session, asking.topic);
         let (kind, reason) = (why.kind().to_string(), bounded(&why.to_string()).to_owned());
         let unused = UnusedAnswer { session, topic, kind, reason, answer, at };
-        self.parts.store.ledger().keep_unused(&asking.claim.scope, unused).await
+        self.parts.store.ledger().keep_unused(asking.claim, unused).await
     }
 
     /// What the memory model has cost the tenant of a scope today.

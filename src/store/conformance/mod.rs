@@ -163,6 +163,7 @@ macro_rules! conformance {
             ledger::spending_adds_up_by_tenant_and_day,
             ledger::answers_that_were_no_use_are_kept,
             ledger::answers_go_with_what_was_said,
+            ledger::an_answer_to_what_was_erased_is_not_kept,
             lifecycle::a_fresh_store_answers,
             lifecycle::abandoned_turns_fail,
             lifecycle::an_abandoned_turn_that_was_answered_after_all_is_complete,

@@ -6,7 +6,7 @@ use super::super::connect::meaning;
 use super::super::row::{COLUMNS, TurnRow};
 use super::super::session::execute;
 use super::super::sql::{Connection, Row, params};
-use super::super::{archive, episode, facts, ledger};
+use super::super::{archive, episode, facts, job, ledger};
 use super::{count, document, strays};
 use crate::id::{SessionId, TurnId};
 use crate::scope::Scope;
@@ -121,6 +121,7 @@ fn of_session(db: &Connection, scope: &Scope, session: SessionId, key: i64) -> R
     let again = "UPDATE job SET state = iif(state = 'running', 'queued', state), run_at = 0, fence = fence + 1,
                      last_error = NULL WHERE session = ?1";
     execute(db, again, [key])?;
+    job::begin_topics_again(db, scope)?;
     let posted = "DELETE FROM outbox WHERE tenant = ?1 AND user = ?2 AND session = ?3";
     let who = params![scope.tenant().as_str(), scope.user().as_str(), session.to_string()];
     Ok(Counts {
