@@ -386,6 +386,25 @@ fn set_versions(house: &House, version: u8) -> u8 {
     known
 }
 
+/// Damaged blocks stay as they are, and are not looked at again in place of others.
+#[tokio::test]
+async fn damaged_blocks_do_not_keep_others_from_being_packed() {
+    let house = House::open();
+    open(&house).await;
+    say(&house, 1..=210).await;
+    run(&house).await;
+    let file = beside(&house);
+    let scratch = "UPDATE block SET bytes = zeroblob(length(bytes)) WHERE key <= 8";
+    assert_eq!(file.execute(scratch, []).expect("they are scratched"), 8);
+    while house.memory.pack_blocks().await.expect("blocks are packed") > 0 {}
+    let count = |which: &str| {
+        let sql = format!("SELECT count(*) FROM block WHERE {which}");
+        file.query_row(&sql, [], |row| row.get::<_, u64>(0)).expect("counted")
+    };
+    assert_eq!(count("thorough = 0 AND turns >= 20"), 0);
+    assert_eq!(count("bytes = zeroblob(length(bytes))"), 8);
+}
+
 /// A job that cannot be done waits for a person, visibly.
 #[tokio::test]
 async fn a_dead_job_is_visible_and_can_be_tried_again() {

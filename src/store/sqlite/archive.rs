@@ -288,10 +288,12 @@ fn turns_of(db: &Connection, block: i64) -> Result<i64, StoreError> {
     db.query_row("SELECT turns FROM block WHERE key = ?1", [block], |row| row.get(0)).map_err(|error| meaning(&error))
 }
 
-/// Blocks that were packed in a hurry and are full: one that still grows is packed again anyway.
+/// Blocks that were packed in a hurry and take in no more turns: a session's last one is packed again anyway until it is full.
 pub(super) fn quick_blocks(db: &Connection, limit: usize) -> Result<Vec<Packed>, StoreError> {
     let sql = "SELECT block.key, bytes, tenant FROM block CROSS JOIN session ON session.key = block.session
-               WHERE thorough = 0 AND block.turns >= ?2 ORDER BY block.key LIMIT ?1";
+               WHERE thorough = 0 AND (block.turns >= ?2 OR EXISTS (
+                   SELECT 1 FROM block AS later WHERE later.session = block.session AND later.key > block.key))
+               ORDER BY block.key LIMIT ?1";
     let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
     let rows = statement
         .query_map(params![rows_max(limit), BLOCK_TURNS as i64], read_block)

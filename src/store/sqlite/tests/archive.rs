@@ -122,6 +122,18 @@ async fn what_is_tightly_packed_is_the_same() {
 }
 
 #[tokio::test]
+async fn a_block_that_lost_a_turn_is_tightly_packed_too() {
+    let (_file, store, _, before) = archived().await;
+    store.erasures().erase(Erasure::Turn(ann(), before[2].id)).await.expect("it is erased").expect("it was there");
+    let blocks = store.archive().quick_blocks(9).await.expect("blocks");
+    assert_eq!(
+        blocks.iter().map(|block| block.key).collect::<Vec<_>>(),
+        [1],
+        "it is not the last, and never fills again"
+    );
+}
+
+#[tokio::test]
 async fn somebody_elses_session_is_not_moved() {
     let (_file, store, session, _) = archived().await;
     let other = crate::scope::Scope::new(Default::default(), crate::scope::User::parse("bob").expect("a user"));
