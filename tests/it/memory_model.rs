@@ -20,6 +20,7 @@ use tokio::sync::Semaphore;
 use proptest::prelude::*;
 
 use crate::house::{House, OTHER_SESSION, SESSION};
+use crate::live::visit;
 use crate::memory_server::{MemoryServer, Mood};
 
 fn scope() -> Scope {
@@ -302,6 +303,25 @@ async fn a_spent_day_falls_back() {
     work(&house).await;
     let by_model = stretches(&house).await.iter().filter(|stretch| stretch.made_by == "small/summary-1").count();
     assert_eq!((by_model, server.calls()), (1, 2), "one more call is all that the next day allows");
+}
+
+/// Visitors' sessions are told by the same model within the same bounds, and what became of it is counted as everywhere.
+#[tokio::test]
+async fn what_visitors_cost_is_counted_alike() {
+    for (mood, calls_max, counted) in [
+        (Mood::Well, 1, "recalld_memory_capped_total"),
+        (Mood::Garbage, 0, "recalld_memory_failures_total{kind=\"garbage\"}"),
+        (Mood::Busy, 0, "recalld_memory_failures_total{kind=\"busy\"}"),
+    ] {
+        let server = MemoryServer::start(mood).await;
+        let house = asking(&server, |settings| settings.memory_calls_per_day = calls_max).await;
+        for n in 1..=60 {
+            visit(&house, "default:guest", &[&words(n)]).await.expect(200);
+            house.memory.live_told().await;
+        }
+        assert!(house.metric(counted).await > 0, "{mood:?}");
+        assert_eq!(today(&house).await["capped"] != json!(0), calls_max > 0, "{mood:?}");
+    }
 }
 
 /// By default nobody outside is asked.
