@@ -38,8 +38,11 @@ impl Memory {
             return Ok(Effect::Later(until));
         }
         let mut made = digest.stretches(&progress).await?;
-        digest.hours(&mut made).await?;
-        digest.session(&progress, &mut made).await?;
+        match digest.tell(&progress, &mut made).await {
+            // A new stretch was paid for: it is not asked for again because its hour or the session is not told yet.
+            Err(DigestError::Model(_)) if digest.is_metered() && made.is_new(&progress) => made.done.more = true,
+            told => told?,
+        }
         digest.embed(&mut made.done.keep, claim.job.attempts >= ATTEMPTS_MAX).await?;
         Ok(made.effect())
     }
@@ -70,6 +73,11 @@ impl Made {
             return Effect::Nothing;
         }
         Effect::Consolidate(Box::new(self.done))
+    }
+
+    /// Whether all that is told anew are stretches that grew.
+    fn is_new(&self, progress: &Progress) -> bool {
+        self.done.from < self.done.to && progress.stale.is_empty()
     }
 
     fn keep(&mut self, stretch: Episode, before: Option<&Episode>) {

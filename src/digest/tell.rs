@@ -4,7 +4,8 @@ use jiff::Timestamp;
 
 use super::consolidate::{Digest, Made, Span};
 use super::jobs::DigestError;
-use crate::episode::{Episode, Level, Tier, aged, tiers};
+use crate::episode::{Episode, Level, Tier, aged, hour_of, tiers};
+use crate::id::EpisodeId;
 use crate::model::summarise::{Telling, Told, told_by};
 use crate::store::{Progress, Wanted};
 
@@ -14,8 +15,22 @@ const STRETCHES_IN_HOUR_MAX: usize = 48;
 const HOURS_MAX: usize = 24;
 
 impl Digest<'_> {
+    /// Tells hours and the session.
+    pub(super) async fn tell(&self, progress: &Progress, made: &mut Made) -> Result<(), DigestError> {
+        made.hours.extend(self.late_hour(progress).await?);
+        self.hours(made).await?;
+        self.session(progress, made).await
+    }
+
+    /// The hour of the last stretch, where the stretch was kept and the hour could not be told.
+    async fn late_hour(&self, progress: &Progress) -> Result<Option<Timestamp>, DigestError> {
+        let Some(last) = progress.last.as_ref().filter(|last| !last.summary.is_empty()) else { return Ok(None) };
+        let told = self.tier(Level::Hour, 0, Some(hour_of(last.from)), STRETCHES_IN_HOUR_MAX).await?;
+        Ok(told.iter().all(|hour| hour.last < last.last).then(|| hour_of(last.from)))
+    }
+
     /// Tells the hours anew of which a stretch is new or has changed.
-    pub(super) async fn hours(&self, made: &mut Made) -> Result<(), DigestError> {
+    async fn hours(&self, made: &mut Made) -> Result<(), DigestError> {
         let hours = std::mem::take(&mut made.hours);
         let stretches = self.stretches_of(&hours, &made.done.keep).await?;
         for tier in tiers(&hours, &stretches) {
@@ -44,21 +59,25 @@ impl Digest<'_> {
         let known = self.tier(Level::Hour, 0, Some(tier.hour), STRETCHES_IN_HOUR_MAX).await?;
         let first = stretches.first().map(|stretch| stretch.first);
         made.retold = known.iter().map(|hour| hour.first).chain(first).chain(made.retold).min();
-        made.done.drop.extend(known.iter().filter(|hour| Some(hour.first) != first).map(|hour| hour.id));
-        let Some(span) = span(stretches) else { return Ok(()) };
+        let moved: Vec<EpisodeId> = known.iter().filter(|hour| Some(hour.first) != first).map(|hour| hour.id).collect();
+        let Some(span) = span(stretches) else {
+            made.done.drop.extend(moved);
+            return Ok(());
+        };
         let before = known.iter().find(|hour| hour.first == span.first);
         let telling = match stretches {
             // What one stretch tells of an hour is all there is to tell.
             [only] => Telling { text: only.summary.clone(), title: None, made_by: only.made_by.clone() },
             several => self.summarise(None, several.iter().flat_map(|one| again(one)).collect(), Level::Hour).await?,
         };
+        made.done.drop.extend(moved);
         made.done.keep.push(self.episode(Level::Hour, span, telling, before));
         Ok(())
     }
 
     /// Goes on telling the session by the hours that have become old enough, one after the other: in whichever steps it
     /// is told, it comes to the same. Where an hour of it is another now it is told from its beginning, and where there is none it goes.
-    pub(super) async fn session(&self, progress: &Progress, made: &mut Made) -> Result<(), DigestError> {
+    async fn session(&self, progress: &Progress, made: &mut Made) -> Result<(), DigestError> {
         // Hours of stretches that wait to be made anew tell what is no longer so, or are missing.
         if self.leaves_stale(progress) {
             return Ok(());

@@ -222,6 +222,57 @@ impl Summariser for Tardy {
     }
 }
 
+/// Answers as often as it may, and is busy otherwise.
+#[derive(Default)]
+struct Sparing {
+    may: AtomicUsize,
+    asked: AtomicUsize,
+}
+
+impl Summariser for Sparing {
+    fn name(&self) -> &str {
+        "sparing"
+    }
+
+    fn is_metered(&self) -> bool {
+        true
+    }
+
+    fn summarise(&self, talk: Talk) -> SummaryFuture<'_> {
+        Box::pin(async move {
+            self.asked.fetch_add(1, Ordering::SeqCst);
+            let left = self.may.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |may| may.checked_sub(1));
+            left.map_err(|_| Failure::Model(ModelError::Silent(Duration::from_secs(60))))?;
+            let said = talk.before.into_iter().chain(talk.said.into_iter().map(|told| format!("user: {}", told.text)));
+            let text = said.collect::<Vec<_>>().join("\n");
+            Ok(Proposal::free(Telling { text, title: None, made_by: "sparing".into() }))
+        })
+    }
+}
+
+/// What was answered is kept when what comes after is refused: a stretch is asked for once, whatever becomes of its hour.
+#[tokio::test]
+async fn a_stretch_outlives_the_failure_of_its_hour() {
+    let sparing = Arc::new(Sparing::default());
+    let house = House::plan().summariser(Arc::clone(&sparing) as _).open();
+    house.post("/api/v1/sessions").json(json!({ "id": SESSION })).await.expect(201);
+    say(&house, 1..=40).await;
+    sparing.may.store(2, Ordering::SeqCst);
+    rest(&house).await;
+    work(&house).await;
+    let ranges = async |level: Level| {
+        let all = episodes(&house).await.into_iter().filter(|episode| episode.level == level);
+        all.map(|episode| (episode.first, episode.last)).collect::<Vec<_>>()
+    };
+    assert_eq!(ranges(Level::Stretch).await, [(1, 20), (21, 30)]);
+    assert_eq!((ranges(Level::Hour).await, sparing.asked.load(Ordering::SeqCst)), (vec![(1, 20)], 3));
+    sparing.may.store(9, Ordering::SeqCst);
+    house.clock.advance(SignedDuration::from_mins(10));
+    work(&house).await;
+    assert_eq!((ranges(Level::Hour).await, sparing.asked.load(Ordering::SeqCst)), (vec![(1, 30)], 4));
+    assert_eq!(house.memory.job_counts(None).await.expect("counts"), Default::default());
+}
+
 /// A server that was slow to fail is left alone from then on, and not from when it was asked.
 #[tokio::test]
 async fn a_rest_begins_with_the_failure() {
