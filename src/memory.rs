@@ -8,6 +8,7 @@ mod tenants;
 
 pub use tenants::{Roll, Shown, TenantDesk};
 
+mod asked;
 mod clarifications;
 mod live;
 mod reader;

@@ -341,6 +341,11 @@ impl From<StoreError> for ApiError {
                 "Stored data is damaged",
                 format!("{detail}; it is not shown. Read on behind it with ?after={number}"),
             ),
+            StoreError::Unreadable { number, .. } => server(
+                "unreadable",
+                "Stored data is of a newer recalld",
+                format!("{detail}. It was left as it is; read on behind it with ?after={number}"),
+            ),
             StoreError::DamagedRevision { .. } | StoreError::DamagedFile(_) => {
                 server("damaged", "Stored data is damaged", detail)
             }

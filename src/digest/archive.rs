@@ -1,12 +1,12 @@
 //! Old text: what has left its session's window moves into blocks, and full blocks are packed tightly.
 
-use tracing::warn;
+use tracing::{debug, warn};
 
 use crate::id::SessionId;
 use crate::memory::Memory;
 use crate::scope::Scope;
 use crate::store::StoreError;
-use crate::store::archive::{Level, Packed, recompress};
+use crate::store::archive::{BlockError, Level, Packed, recompress};
 
 /// Turns that move in one transaction: writers wait for it.
 const TURNS: usize = 100;
@@ -26,7 +26,7 @@ impl Memory {
         }
     }
 
-    /// Packs full blocks as tightly as can be. Answers how many; to be called again until there are none.
+    /// Packs blocks that take in no more turns as tightly as can be. Answers how many; to be called again until there are none.
     pub async fn pack_blocks(&self) -> Result<usize, StoreError> {
         let blocks = self.parts.store.archive().quick_blocks(BLOCKS).await?;
         let mut packed = 0;
@@ -41,8 +41,14 @@ impl Memory {
         let (key, bytes) = (block.key, block.bytes.clone());
         match tokio::task::spawn_blocking(move || recompress(&bytes, Level::Thorough)).await {
             Ok(Ok(tight)) => self.parts.store.archive().replace_block(block, tight).await,
-            Ok(Err(error)) => {
+            Ok(Err(error @ (BlockError::Damaged(_) | BlockError::NotABlock))) => {
                 warn!(block.key = key, error = %error, "Block {key} cannot be packed again: {error}");
+                // As it is it counts as packed, so that it does not stand before others for ever.
+                let bytes = block.bytes.clone();
+                self.parts.store.archive().replace_block(block, bytes).await
+            }
+            Ok(Err(error)) => {
+                debug!(block.key = key, error = %error, "Block {key} is packed by a newer recalld: {error}");
                 Ok(false)
             }
             Err(_) => Ok(false),

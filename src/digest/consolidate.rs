@@ -38,8 +38,11 @@ impl Memory {
             return Ok(Effect::Later(until));
         }
         let mut made = digest.stretches(&progress).await?;
-        digest.hours(&mut made).await?;
-        digest.session(&progress, &mut made).await?;
+        match digest.tell(&progress, &mut made).await {
+            // A new stretch was paid for: it is not asked for again because its hour or the session is not told yet.
+            Err(DigestError::Model(_)) if digest.is_metered() && made.is_new(&progress) => made.done.more = true,
+            told => told?,
+        }
         digest.embed(&mut made.done.keep, claim.job.attempts >= ATTEMPTS_MAX).await?;
         Ok(made.effect())
     }
@@ -59,8 +62,8 @@ pub(super) struct Made {
     pub(super) done: Consolidation,
     /// Hours of which a stretch is new or has changed.
     pub(super) hours: Vec<Timestamp>,
-    /// When the last turn that is summarised was opened.
-    pub(super) newest: Option<Timestamp>,
+    /// The first turn of the hours that are told anew or told no more.
+    pub(super) retold: Option<u64>,
 }
 
 impl Made {
@@ -72,10 +75,20 @@ impl Made {
         Effect::Consolidate(Box::new(self.done))
     }
 
+    /// Whether all that is told anew are stretches that grew.
+    fn is_new(&self, progress: &Progress) -> bool {
+        self.done.from < self.done.to && progress.stale.is_empty()
+    }
+
     fn keep(&mut self, stretch: Episode, before: Option<&Episode>) {
         self.hours.extend(before.into_iter().chain([&stretch]).map(|episode| hour_of(episode.from)));
-        self.newest = self.newest.max(Some(stretch.to));
         self.done.keep.push(stretch);
+    }
+
+    /// The last stretch as it will be when this run is over.
+    pub(super) fn last<'a>(&'a self, progress: &'a Progress) -> Option<&'a Episode> {
+        let stretches = self.done.keep.iter().filter(|episode| episode.level == Level::Stretch);
+        progress.last.iter().chain(stretches).max_by_key(|stretch| stretch.first)
     }
 }
 
@@ -99,15 +112,12 @@ impl Digest<'_> {
     /// The stretches that are due: new ones, longer ones, and those whose turns changed.
     async fn stretches(&self, progress: &Progress) -> Result<Made, DigestError> {
         let mut cuts = self.cuts(progress);
-        let more = cuts.len() > self.stretches_max() || progress.stale.len() == self.stretches_max();
+        let more = cuts.len() > self.stretches_max() || self.leaves_stale(progress);
         cuts.truncate(self.stretches_max());
         let (from, to) = (progress.consolidated, cuts.last().map_or(progress.consolidated, |cut| cut.last));
         let (read, keep, drop, settled) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let mut made = Made {
-            done: Consolidation { from, to, read, keep, drop, settled, more },
-            hours: Vec::new(),
-            newest: progress.last.as_ref().map(|last| last.to),
-        };
+        let mut made =
+            Made { done: Consolidation { from, to, read, keep, drop, settled, more }, hours: Vec::new(), retold: None };
         let longer = |stretch: &&Episode| cuts.iter().all(|cut| cut.first != stretch.first);
         for stretch in progress.stale.iter().filter(longer) {
             self.make_anew(stretch, &mut made).await?;
@@ -117,6 +127,11 @@ impl Digest<'_> {
             self.make(*cut, before, &mut made).await?;
         }
         Ok(made)
+    }
+
+    /// Whether stretches may be left to the next run of which a turn changed.
+    pub(super) fn leaves_stale(&self, progress: &Progress) -> bool {
+        progress.stale.len() >= self.stretches_max()
     }
 
     fn cuts(&self, progress: &Progress) -> Vec<Cut> {
@@ -136,6 +151,7 @@ impl Digest<'_> {
         let read = self.memory.parts.store.episodes().stretch(self.scope, self.session, first, last).await?;
         if !read.whole && !stretch.summary.is_empty() {
             made.done.settled.push(stretch.id);
+            made.hours.push(hour_of(stretch.from));
             return Ok(());
         }
         self.make(Cut { first, last, weight }, Some(stretch), made).await

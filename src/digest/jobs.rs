@@ -19,6 +19,8 @@ use crate::store::{Claim, Effect, Finished, JobCounts, Page, PageRequest, StoreE
 /// How long a job may take before somebody else may try it; longer where a memory model may take its time.
 const LEASE: SignedDuration = SignedDuration::from_mins(5);
 const LEASE_METERED: SignedDuration = SignedDuration::from_mins(30);
+/// How long a job waits for somebody who can read what it is about.
+const NEWER_PAUSE: SignedDuration = SignedDuration::from_mins(10);
 /// Most jobs in one call of [`Memory::run_jobs_once`]; a job that never comes to an end must not keep its caller.
 const RUN_MAX: u64 = 100_000;
 
@@ -125,12 +127,24 @@ impl Memory {
     }
 
     async fn perform(&self, claim: &Claim, patient: bool) -> Result<Effect, DigestError> {
-        match &claim.job.kind {
+        let effect = match &claim.job.kind {
             kind if *kind == JobKind::CONSOLIDATE => self.consolidate(claim, patient).await,
             kind if *kind == JobKind::SUMMARISE => self.summarise_topic(claim, patient).await,
             kind if *kind == JobKind::LEARN => self.note_facts(claim, patient).await,
             kind => Err(DigestError::UnknownKind(kind.clone())),
+        };
+        match effect {
+            Err(DigestError::Store(error)) if error.wants_newer() => Ok(self.leave_to_newer(claim, &error)),
+            effect => effect,
         }
+    }
+
+    /// What cannot be read here is not left out of what is told: the job waits, perhaps for another instance.
+    fn leave_to_newer(&self, claim: &Claim, error: &StoreError) -> Effect {
+        let Job { id, kind, session, .. } = &claim.job;
+        warn!(job.id = %id, session.id = %session, error = %error, "Job `{kind}` of session `{session}` waits: {error}");
+        let now = self.parts.clock.reading().wall;
+        Effect::Later(now.saturating_add(NEWER_PAUSE).unwrap_or(now))
     }
 
     fn ended(&self, claim: &Claim, finished: Finished) -> JobEnd {

@@ -12,7 +12,7 @@ use super::jobs::DigestError;
 use crate::id::TopicId;
 use crate::job::{ATTEMPTS_MAX, told as bounded};
 use crate::memory::Memory;
-use crate::model::memory::{Failure, FailureKind, NoProposal, Proposal, Spent};
+use crate::model::memory::{Failure, NoProposal, Proposal, Spent};
 use crate::model::summarise::{Extractive, Summariser, SummaryFuture, Talk, Telling};
 use crate::scope::Scope;
 use crate::store::{Claim, DaySpent, Page, PageRequest, StoreError, UnusedAnswer, day_of};
@@ -129,17 +129,7 @@ impl Memory {
         let session = asking.claim.job.session;
         let kind = why.kind();
         warn!(session.id = %session, failure = %kind, "The memory model failed for session `{session}`: {kind}");
-        let meters = &self.parts.meters.memory;
-        match kind {
-            FailureKind::Unreachable => meters.unreachable.one(),
-            FailureKind::Timeout => meters.timeouts.one(),
-            FailureKind::Busy => meters.busy.one(),
-            FailureKind::Refused => meters.refused.one(),
-            FailureKind::Garbage => meters.garbage.one(),
-            FailureKind::Truncated => meters.truncated.one(),
-        }
-        let failed = DaySpent { failures: 1, last_failure: Some(kind.to_string()), ..DaySpent::default() };
-        self.note_spent(asking, now, spent, failed).await
+        self.note_spent(asking, now, spent, self.count_failure(kind)).await
     }
 
     async fn note_spent(
@@ -149,17 +139,12 @@ impl Memory {
         spent: Spent,
         more: DaySpent,
     ) -> Result<(), StoreError> {
-        self.parts.meters.memory.calls.many(spent.calls);
-        self.parts.meters.memory.tokens.many(spent.tokens);
-        let day = DaySpent { calls: spent.calls, tokens: spent.tokens, ..more };
+        let day = self.count_asked(spent, more);
         self.parts.store.ledger().spend(&asking.claim.scope, day_of(now), day).await
     }
 
     async fn fall_back(&self, asking: Asking<'_>, now: Timestamp, why: DaySpent) -> Result<(), StoreError> {
-        self.parts.meters.memory.fallbacks.one();
-        self.parts.meters.memory.capped.many(why.capped);
-        let day = DaySpent { fallbacks: 1, ..why };
-        self.parts.store.ledger().spend(&asking.claim.scope, day_of(now), day).await
+        self.note_spent(asking, now, Spent::default(), DaySpent { fallbacks: 1, ..why }).await
     }
 
     /// What was answered instead, for a person to look at.
@@ -174,7 +159,7 @@ impl Memory {
         let (session, topic) = (asking.claim.job.session, asking.topic);
         let (kind, reason) = (why.kind().to_string(), bounded(&why.to_string()).to_owned());
         let unused = UnusedAnswer { session, topic, kind, reason, answer, at };
-        self.parts.store.ledger().keep_unused(&asking.claim.scope, unused).await
+        self.parts.store.ledger().keep_unused(asking.claim, unused).await
     }
 
     /// What the memory model has cost the tenant of a scope today.

@@ -36,14 +36,15 @@ pub fn tiers<'a>(hours: &[Timestamp], stretches: &'a [Episode]) -> Vec<Tier<'a>>
     hours.into_iter().map(told_in).collect()
 }
 
-/// The hours that have become part of the session's summary: over before `kept` ago, seen from the last turn that is
-/// summarised. Counted so, and not from now, the same turns always give the same summaries.
-pub fn aged(hours: &[Episode], newest: Timestamp, kept: Duration) -> usize {
+/// The hours that have become part of the session's summary: over before `kept` ago, seen from the end of the last stretch.
+/// Counted so, and not from now, the same turns always give the same summaries. The hour in which that stretch began stays, however
+/// long the stretch has lasted: it may still become longer, and the hour with it.
+pub fn aged(hours: &[Episode], last: &Episode, kept: Duration) -> usize {
     let kept = SignedDuration::try_from(kept).unwrap_or(SignedDuration::MAX);
-    let since = newest.saturating_sub(kept).unwrap_or(Timestamp::MIN);
-    let over =
-        |hour: &Episode| hour_of(hour.from).saturating_add(SignedDuration::from_hours(1)).is_ok_and(|end| end <= since);
-    hours.iter().take_while(|hour| over(hour)).count()
+    let since = last.to.saturating_sub(kept).unwrap_or(Timestamp::MIN);
+    let is_over = |begun: Timestamp| begun.saturating_add(SignedDuration::from_hours(1)).is_ok_and(|end| end <= since);
+    let has_aged = |hour: &&Episode| is_over(hour_of(hour.from)) && hour_of(hour.from) != hour_of(last.from);
+    hours.iter().take_while(has_aged).count()
 }
 
 #[cfg(test)]
@@ -87,9 +88,18 @@ mod tests {
     fn hours_age_by_the_conversations_own_time() {
         let hours = [told(1, 5), told(11, 65), told(21, 26 * 60)];
         let day = Duration::from_secs(24 * 3600);
-        assert_eq!(aged(&hours, at(24 * 60), day), 0);
-        assert_eq!(aged(&hours, at(25 * 60), day), 1);
-        assert_eq!(aged(&hours, at(26 * 60 + 30), day), 2);
-        assert_eq!(aged(&hours, at(26 * 60), Duration::MAX), 0);
+        let until = |minutes: i64| Episode { to: at(minutes), ..told(31, minutes) };
+        assert_eq!(aged(&hours, &until(24 * 60), day), 0);
+        assert_eq!(aged(&hours, &until(25 * 60), day), 1);
+        assert_eq!(aged(&hours, &until(26 * 60 + 30), day), 2);
+        assert_eq!(aged(&hours, &until(26 * 60), Duration::MAX), 0);
+    }
+
+    #[test]
+    fn the_hour_of_the_last_stretch_does_not_age() {
+        let day = Duration::from_secs(24 * 3600);
+        let slow = |first: u64, minutes: i64| Episode { to: at(minutes + 54 * 60), ..told(first, minutes) };
+        assert_eq!(aged(&[slow(1, 5)], &slow(1, 5), day), 0, "it may become longer");
+        assert_eq!(aged(&[slow(1, 5), slow(11, 60 * 60)], &slow(11, 60 * 60), day), 1);
     }
 }

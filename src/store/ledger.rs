@@ -5,7 +5,7 @@
 
 use jiff::Timestamp;
 
-use super::{Page, PageRequest, StoreFuture};
+use super::{Claim, Page, PageRequest, StoreFuture};
 use crate::id::{SessionId, TopicId};
 use crate::scope::Scope;
 
@@ -20,8 +20,9 @@ pub trait Ledger: Send + Sync {
     /// Adds to what the tenant of a scope has spent on a day. Days that are long gone are forgotten.
     fn spend(&self, scope: &Scope, day: i64, more: DaySpent) -> StoreFuture<'_, ()>;
 
-    /// Keeps an answer that could not be used. One about a session that is gone is not kept.
-    fn keep_unused(&self, scope: &Scope, answer: UnusedAnswer) -> StoreFuture<'_, ()>;
+    /// Keeps an answer that could not be used, while whoever asked holds the claim. What was erased meanwhile has taken that, and may
+    /// be in the answer.
+    fn keep_unused(&self, claim: &Claim, answer: UnusedAnswer) -> StoreFuture<'_, ()>;
 
     /// A user's answers that could not be used, oldest first.
     fn unused(&self, scope: &Scope, page: PageRequest) -> StoreFuture<'_, Page<UnusedAnswer>>;

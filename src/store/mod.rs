@@ -325,7 +325,7 @@ pub struct Recent {
     pub session: Option<Session>,
     /// Turns that enter context, oldest first.
     pub turns: Vec<Turn>,
-    /// Turns that could not be shown, each as a [`StoreError::Damaged`].
+    /// Turns that could not be shown, each as a [`StoreError::Damaged`] or [`StoreError::Unreadable`].
     pub damaged: Vec<StoreError>,
 }
 
@@ -402,6 +402,16 @@ pub enum StoreError {
         /// Which.
         number: u64,
         /// In what way.
+        what: String,
+    },
+    /// A turn's text lies in a block that a newer recalld wrote: it may be whole, and is left alone.
+    #[error("turn {number} of session `{session}` cannot be read by this recalld: {what}")]
+    Unreadable {
+        /// Where.
+        session: SessionId,
+        /// Which.
+        number: u64,
+        /// Why.
         what: String,
     },
     /// A revision does not match its checksum.
@@ -482,6 +492,16 @@ impl StoreError {
     /// Whether the database is away. That is said once for each outage, by whoever watches over it, and not by everybody who asks.
     pub fn is_away(&self) -> bool {
         matches!(self, Self::Away(_))
+    }
+
+    /// Whether it hides a single turn, and others can be shown.
+    fn hides_one_turn(&self) -> bool {
+        matches!(self, Self::Damaged { .. } | Self::Unreadable { .. })
+    }
+
+    /// Whether a newer recalld can do what this one cannot.
+    pub(crate) fn wants_newer(&self) -> bool {
+        matches!(self, Self::Unreadable { .. })
     }
 
     /// Whether it ends the transaction that it happens in.

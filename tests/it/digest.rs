@@ -93,80 +93,197 @@ async fn hours_and_then_the_session_are_told() {
     assert_eq!(ranges(&house, Level::Session).await, [(1, 60)]);
 }
 
+/// A conversation with a turn every few hours: what its stretches tell is told of the session, however long each of them lasts.
+#[tokio::test]
+async fn a_slow_conversation_loses_nothing() {
+    let house = House::plan().summariser(Slow::new(10_000)).open();
+    open(&house).await;
+    for n in 1..=70 {
+        say(&house, n..=n).await;
+        house.clock.advance(SignedDuration::from_hours(6));
+        run(&house).await;
+    }
+    assert_eq!(ranges(&house, Level::Hour).await, [(1, 20), (21, 40), (41, 60)]);
+    assert_eq!(ranges(&house, Level::Session).await, [(1, 40)], "the last stretch is told by itself");
+    check_session(&house, |n| n <= 40).await;
+}
+
+/// The session's summary says what was said in these turns, once, and nothing of the others.
+async fn check_session(house: &House, is_told: impl Fn(u64) -> bool) {
+    let all = episodes(house).await;
+    let session = all.iter().find(|episode| episode.level == Level::Session).expect("it is told");
+    for n in 1..=100 {
+        let said = format!("I planted {n} roses in bed {n}.");
+        assert_eq!(session.summary.matches(&said).count(), usize::from(is_told(n)), "turn {n} in {}", session.summary);
+    }
+}
+
 /// DESIGN 6: what is told again from the turns comes to the same.
 #[tokio::test]
 async fn digesting_again_comes_to_the_same() {
     let house = House::open();
     open(&house).await;
-    for n in 1..=75 {
-        say(&house, n..=n).await;
-        house.clock.advance(SignedDuration::from_mins(40));
-        run(&house).await;
-    }
-    let sorted = async || {
-        let mut all = episodes(&house).await;
-        all.iter_mut().for_each(|episode| episode.version = 1);
-        all.sort_by_key(|episode| (episode.level, episode.first));
-        all
-    };
-    let before = sorted().await;
+    told_with_gaps(&house, &[40; 75]).await;
+    let before = all_told(&house).await;
     assert!(before.iter().any(|episode| episode.level == Level::Session), "{before:#?}");
     let gone = house.memory.digest_again(Some(&scope())).await.expect("done");
     assert_eq!((gone as usize, episodes(&house).await.len()), (before.len(), 0));
     run(&house).await;
-    assert_eq!(sorted().await, before);
+    assert_eq!(all_told(&house).await, before);
+}
+
+/// A turn before each of these gaps in minutes, told as they come.
+async fn told_with_gaps(house: &House, gaps: &[i64]) {
+    for (n, gap) in (1..).zip(gaps) {
+        say(house, n..=n).await;
+        house.clock.advance(SignedDuration::from_mins(*gap));
+        run(house).await;
+    }
+}
+
+/// Everything that is told, as if it had been told once.
+async fn all_told(house: &House) -> Vec<Episode> {
+    let mut all = episodes(house).await;
+    all.iter_mut().for_each(|episode| episode.version = 1);
+    all.sort_by_key(|episode| (episode.level, episode.first));
+    all
+}
+
+/// Minutes between two turns: within a talk, and sometimes days.
+fn gap() -> impl Strategy<Value = i64> {
+    prop_oneof![3 => 0..90_i64, 1 => 0..4 * 24 * 60_i64]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
+
+    /// The same, however long people are silent between two turns.
+    #[test]
+    fn silence_makes_no_difference(gaps in proptest::collection::vec(gap(), 40..90)) {
+        let runtime = tokio::runtime::Runtime::new().expect("threads");
+        let (before, after) = runtime.block_on(async {
+            let house = House::open();
+            open(&house).await;
+            told_with_gaps(&house, &gaps).await;
+            let before = all_told(&house).await;
+            house.memory.digest_again(Some(&scope())).await.expect("done");
+            run(&house).await;
+            (before, all_told(&house).await)
+        });
+        prop_assert_eq!(after, before);
+    }
+}
+
+/// A conversation as a client keeps it that sends all of it each time, in the words of its user.
+struct Kept {
+    words: Vec<String>,
+}
+
+impl Kept {
+    fn of(turns: usize) -> Self {
+        Self { words: (0..turns).map(|n| format!("We met Anna{n} in Porto.")).collect() }
+    }
+
+    /// Asks again what was asked at this place, and before it nothing else.
+    async fn ask(&self, house: &House, at: usize) {
+        let said =
+            |words: &String| [json!({"role": "user", "content": words}), json!({"role": "assistant", "content": "ok"})];
+        let mut messages: Vec<_> = self.words[..=at].iter().flat_map(said).collect();
+        messages.pop();
+        let body = json!({"model": "m", "messages": messages});
+        house.post("/v1/chat/completions").session(SESSION).json(body).await.expect(200);
+    }
+
+    async fn edit(&mut self, house: &House, at: usize) {
+        self.words[at] = "We met Bertram in Lisbon.".to_owned();
+        self.ask(house, at).await;
+    }
+}
+
+async fn all_words(house: &House) -> String {
+    episodes(house).await.into_iter().map(|episode| episode.summary).collect()
 }
 
 /// An edit of what was told is told anew, and only that.
 #[tokio::test]
 async fn an_edited_turn_is_told_anew() {
     let house = House::open();
-    let history = |words: &[&str]| {
-        let said = words.iter().flat_map(|word| {
-            [
-                json!({"role": "user", "content": format!("We met {word}.")}),
-                json!({"role": "assistant", "content": "ok"}),
-            ]
-        });
-        said.collect::<Vec<_>>()
-    };
-    let names: Vec<String> = (0..60).map(|n| format!("Anna{n} in Porto")).collect();
-    let mut words: Vec<&str> = names.iter().map(String::as_str).collect();
-    let ask = async |words: &[&str]| {
-        let mut messages = history(words);
-        messages.pop();
-        house.post("/v1/chat/completions").session(SESSION).json(json!({"model": "m", "messages": messages})).await
-    };
-    for n in 1..=40 {
-        ask(&words[..n]).await.expect(200);
+    let mut kept = Kept::of(40);
+    for n in 0..40 {
+        kept.ask(&house, n).await;
     }
     run(&house).await;
     assert_eq!(ranges(&house, Level::Stretch).await, [(1, 20), (21, 30)]);
-    let all = |episodes: Vec<Episode>| episodes.into_iter().map(|episode| episode.summary).collect::<String>();
-    assert!(all(episodes(&house).await).contains("Anna25"));
-    words[24] = "Bertram in Lisbon";
-    ask(&words[..25]).await.expect(200);
+    assert!(all_words(&house).await.contains("Anna25"));
+    kept.edit(&house, 24).await;
     run(&house).await;
-    let told = all(episodes(&house).await);
+    let told = all_words(&house).await;
     assert!(!told.contains("Anna25") && !told.contains("Anna29") && told.contains("Anna22"), "{told}");
     assert_eq!(house.store.jobs().counts(None).await.expect("counts").queued, 0);
+}
+
+/// An edit far back takes back what several stretches, their hours and the session told, also where one is told at a time; an edit of the
+/// beginning takes back all of it.
+#[tokio::test]
+async fn what_an_edit_takes_back_is_not_told_of_the_session() {
+    for at in [4, 0] {
+        let house = House::plan().summariser(Slow::metered(10_000)).open();
+        let mut kept = Kept::of(60);
+        for n in 0..60 {
+            kept.ask(&house, n).await;
+            house.clock.advance(SignedDuration::from_hours(2));
+            run(&house).await;
+        }
+        assert_eq!(ranges(&house, Level::Session).await, [(1, 40)]);
+        kept.edit(&house, at).await;
+        run(&house).await;
+        let told = all_words(&house).await;
+        assert!(["Anna21 ", "Anna39 ", &format!("Anna{at} ")].iter().all(|gone| !told.contains(gone)), "{told}");
+        assert_eq!(told.contains("Anna3 "), at > 3, "{told}");
+    }
+}
+
+/// What two stretches told is told of the session without what was erased in them, also where one is told at a time.
+#[tokio::test]
+async fn the_session_tells_what_is_left_of_several_stretches() {
+    let house = House::plan().summariser(Slow::metered(10_000)).open();
+    open(&house).await;
+    told_with_gaps(&house, &[120; 80]).await;
+    check_session(&house, |n| n <= 60).await;
+    let turns = house.turns(SESSION).await;
+    for n in [7, 27] {
+        let turn = turns[n - 1]["id"].as_str().expect("an id");
+        house.ask("DELETE", &format!("/api/v1/turns/{turn}")).send().await.expect(200);
+    }
+    run(&house).await;
+    check_session(&house, |n| n <= 60 && ![7, 27].contains(&n)).await;
 }
 
 /// Summarises when it is allowed to, and counts.
 struct Slow {
     told: AtomicUsize,
     go_on: Semaphore,
+    metered: bool,
 }
 
 impl Slow {
     fn new(permits: usize) -> Arc<Self> {
-        Arc::new(Self { told: AtomicUsize::new(0), go_on: Semaphore::new(permits) })
+        Arc::new(Self { told: AtomicUsize::new(0), go_on: Semaphore::new(permits), metered: false })
+    }
+
+    /// One that costs something, and therefore tells one stretch at a time.
+    fn metered(permits: usize) -> Arc<Self> {
+        Arc::new(Self { told: AtomicUsize::new(0), go_on: Semaphore::new(permits), metered: true })
     }
 }
 
 impl Summariser for Slow {
     fn name(&self) -> &str {
         "slow"
+    }
+
+    fn is_metered(&self) -> bool {
+        self.metered
     }
 
     /// Numbers of all the beds that were spoken of, so that nothing told is lost on the way.
@@ -225,6 +342,67 @@ async fn a_failing_summariser_is_tried_again_and_then_replaced() {
     assert_eq!(run(&house).await.done, 1);
     let told = episodes(&house).await;
     assert!(!told.is_empty() && told.iter().all(|episode| episode.made_by == "builtin-summary-1"), "{told:?}");
+}
+
+/// Turns whose text a newer recalld packed are not left out of what is told: that waits for whoever can read them.
+#[tokio::test]
+async fn what_a_newer_recalld_packed_is_not_told_without() {
+    let house = House::open();
+    open(&house).await;
+    say(&house, 1..=40).await;
+    run(&house).await;
+    let before = all_told(&house).await;
+    assert_eq!(ranges(&house, Level::Stretch).await, [(1, 20), (21, 30)]);
+    let known = set_versions(&house, 99);
+    house.memory.digest_again(Some(&scope())).await.expect("done");
+    run(&house).await;
+    assert_eq!(episodes(&house).await, []);
+    let counts = house.memory.job_counts(Some(&scope())).await.expect("counts");
+    assert_eq!((counts.queued, counts.failing, counts.dead), (counts.queued.max(1), 0, 0), "it waits");
+    set_versions(&house, known);
+    run(&house).await;
+    assert_eq!(all_told(&house).await, before);
+}
+
+/// The data file as another program has it, which leaves moving pages into it to the server.
+fn beside(house: &House) -> rusqlite::Connection {
+    let file = rusqlite::Connection::open(house.data()).expect("the data file");
+    file.pragma_update(None, "wal_autocheckpoint", 0).expect("a setting");
+    file
+}
+
+/// Writes another version into all blocks of archived text; answers the one that they had.
+fn set_versions(house: &House, version: u8) -> u8 {
+    const VERSION: usize = 2;
+    let file = beside(house);
+    let mut statement = file.prepare("SELECT key, bytes FROM block").expect("blocks");
+    let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).expect("blocks");
+    let blocks: Vec<(i64, Vec<u8>)> = rows.collect::<Result<_, _>>().expect("blocks");
+    let known = blocks[0].1[VERSION];
+    for (key, mut bytes) in blocks {
+        bytes[VERSION] = version;
+        file.execute("UPDATE block SET bytes = ?2 WHERE key = ?1", (key, bytes)).expect("it is written");
+    }
+    known
+}
+
+/// Damaged blocks stay as they are, and are not looked at again in place of others.
+#[tokio::test]
+async fn damaged_blocks_do_not_keep_others_from_being_packed() {
+    let house = House::open();
+    open(&house).await;
+    say(&house, 1..=210).await;
+    run(&house).await;
+    let file = beside(&house);
+    let scratch = "UPDATE block SET bytes = zeroblob(length(bytes)) WHERE key <= 8";
+    assert_eq!(file.execute(scratch, []).expect("they are scratched"), 8);
+    while house.memory.pack_blocks().await.expect("blocks are packed") > 0 {}
+    let count = |which: &str| {
+        let sql = format!("SELECT count(*) FROM block WHERE {which}");
+        file.query_row(&sql, [], |row| row.get::<_, u64>(0)).expect("counted")
+    };
+    assert_eq!(count("thorough = 0 AND turns >= 20"), 0);
+    assert_eq!(count("bytes = zeroblob(length(bytes))"), 8);
 }
 
 /// A job that cannot be done waits for a person, visibly.

@@ -186,6 +186,31 @@ async fn summaries_belong_to_their_user_and_go_with_their_session() {
     assert_eq!((&after["asides"], &after["text"]), (&json!([]), &json!("")));
 }
 
+/// P6: what is told without an erased exchange is told so at once, though it has the name of what was told with it.
+#[tokio::test]
+async fn what_was_erased_is_in_no_summary_that_was_shortened_before() {
+    let house = House::open();
+    house.post("/api/v1/sessions").json(json!({ "id": SESSION })).await.expect(201);
+    for n in 0..60 {
+        let query = if n == 4 { "We married in Lisbon on 3 May 2024." } else { "The shed needs linseed oil paint." };
+        let turn = json!({ "query": query, "response": "Noted." });
+        house.post(&format!("/api/v1/sessions/{SESSION}/turns")).json(turn).await.expect(201);
+    }
+    let told = async || {
+        house.memory.run_jobs_once().await.expect("jobs run");
+        let context = house.get(&format!("/api/v1/sessions/{SESSION}/context")).send().await.expect(200);
+        context["summaries"].to_string()
+    };
+    let before = told().await;
+    assert!(before.contains("Lisbon") && before.contains("\"hour\""), "{before}");
+    let turn = house.turns(SESSION).await[4]["id"].as_str().expect("an id").to_owned();
+    house.ask("DELETE", &format!("/api/v1/turns/{turn}")).send().await.expect(200);
+    let after = told().await;
+    assert!(!after.contains("Lisbon") && after.contains("\"hour\""), "{after}");
+    house.chat(SESSION, "Where did we marry?").await;
+    assert!(!prompt(&house).contains("Lisbon"), "{}", prompt(&house));
+}
+
 /// A stretch of time restricts summaries as it does messages.
 #[tokio::test]
 async fn another_time_has_no_summaries() {

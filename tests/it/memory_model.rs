@@ -20,6 +20,7 @@ use tokio::sync::Semaphore;
 use proptest::prelude::*;
 
 use crate::house::{House, OTHER_SESSION, SESSION};
+use crate::live::visit;
 use crate::memory_server::{MemoryServer, Mood};
 
 fn scope() -> Scope {
@@ -221,6 +222,57 @@ impl Summariser for Tardy {
     }
 }
 
+/// Answers as often as it may, and is busy otherwise.
+#[derive(Default)]
+struct Sparing {
+    may: AtomicUsize,
+    asked: AtomicUsize,
+}
+
+impl Summariser for Sparing {
+    fn name(&self) -> &str {
+        "sparing"
+    }
+
+    fn is_metered(&self) -> bool {
+        true
+    }
+
+    fn summarise(&self, talk: Talk) -> SummaryFuture<'_> {
+        Box::pin(async move {
+            self.asked.fetch_add(1, Ordering::SeqCst);
+            let left = self.may.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |may| may.checked_sub(1));
+            left.map_err(|_| Failure::Model(ModelError::Silent(Duration::from_secs(60))))?;
+            let said = talk.before.into_iter().chain(talk.said.into_iter().map(|told| format!("user: {}", told.text)));
+            let text = said.collect::<Vec<_>>().join("\n");
+            Ok(Proposal::free(Telling { text, title: None, made_by: "sparing".into() }))
+        })
+    }
+}
+
+/// What was answered is kept when what comes after is refused: a stretch is asked for once, whatever becomes of its hour.
+#[tokio::test]
+async fn a_stretch_outlives_the_failure_of_its_hour() {
+    let sparing = Arc::new(Sparing::default());
+    let house = House::plan().summariser(Arc::clone(&sparing) as _).open();
+    house.post("/api/v1/sessions").json(json!({ "id": SESSION })).await.expect(201);
+    say(&house, 1..=40).await;
+    sparing.may.store(2, Ordering::SeqCst);
+    rest(&house).await;
+    work(&house).await;
+    let ranges = async |level: Level| {
+        let all = episodes(&house).await.into_iter().filter(|episode| episode.level == level);
+        all.map(|episode| (episode.first, episode.last)).collect::<Vec<_>>()
+    };
+    assert_eq!(ranges(Level::Stretch).await, [(1, 20), (21, 30)]);
+    assert_eq!((ranges(Level::Hour).await, sparing.asked.load(Ordering::SeqCst)), (vec![(1, 20)], 3));
+    sparing.may.store(9, Ordering::SeqCst);
+    house.clock.advance(SignedDuration::from_mins(10));
+    work(&house).await;
+    assert_eq!((ranges(Level::Hour).await, sparing.asked.load(Ordering::SeqCst)), (vec![(1, 30)], 4));
+    assert_eq!(house.memory.job_counts(None).await.expect("counts"), Default::default());
+}
+
 /// A server that was slow to fail is left alone from then on, and not from when it was asked.
 #[tokio::test]
 async fn a_rest_begins_with_the_failure() {
@@ -302,6 +354,25 @@ async fn a_spent_day_falls_back() {
     work(&house).await;
     let by_model = stretches(&house).await.iter().filter(|stretch| stretch.made_by == "small/summary-1").count();
     assert_eq!((by_model, server.calls()), (1, 2), "one more call is all that the next day allows");
+}
+
+/// Visitors' sessions are told by the same model within the same bounds, and what became of it is counted as everywhere.
+#[tokio::test]
+async fn what_visitors_cost_is_counted_alike() {
+    for (mood, calls_max, counted) in [
+        (Mood::Well, 1, "recalld_memory_capped_total"),
+        (Mood::Garbage, 0, "recalld_memory_failures_total{kind=\"garbage\"}"),
+        (Mood::Busy, 0, "recalld_memory_failures_total{kind=\"busy\"}"),
+    ] {
+        let server = MemoryServer::start(mood).await;
+        let house = asking(&server, |settings| settings.memory_calls_per_day = calls_max).await;
+        for n in 1..=60 {
+            visit(&house, "default:guest", &[&words(n)]).await.expect(200);
+            house.memory.live_told().await;
+        }
+        assert!(house.metric(counted).await > 0, "{mood:?}");
+        assert_eq!(today(&house).await["capped"] != json!(0), calls_max > 0, "{mood:?}");
+    }
 }
 
 /// By default nobody outside is asked.

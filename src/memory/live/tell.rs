@@ -113,8 +113,10 @@ impl Memory {
         let scope = key.scope();
         let now = self.parts.clock.reading().wall;
         let rests = self.resting.lock().unwrap_or_else(PoisonError::into_inner).refuses(now).is_some();
-        if rests || self.is_spent(&scope, now).await {
-            self.note(&scope, Spent::default(), DaySpent { fallbacks: 1, ..DaySpent::default() }).await;
+        let capped = !rests && self.is_spent(&scope, now).await;
+        if rests || capped {
+            let why = DaySpent { fallbacks: 1, capped: u64::from(capped), ..DaySpent::default() };
+            self.note(&scope, Spent::default(), why).await;
             return None;
         }
         match by.summarise(talk).await {
@@ -128,8 +130,7 @@ impl Memory {
                 if why.may_pass() {
                     self.resting.lock().unwrap_or_else(PoisonError::into_inner).failed(&why, now);
                 }
-                let kind = Some(why.kind().to_string());
-                let failed = DaySpent { failures: 1, fallbacks: 1, last_failure: kind, ..DaySpent::default() };
+                let failed = DaySpent { fallbacks: 1, ..self.count_failure(why.kind()) };
                 self.note(&scope, spent, failed).await;
                 None
             }
@@ -149,11 +150,7 @@ impl Memory {
 
     /// Counts what was spent, by tenant and day: no word of the session is in it.
     async fn note(&self, scope: &Scope, spent: Spent, more: DaySpent) {
-        let meters = &self.parts.meters.memory;
-        meters.calls.many(spent.calls);
-        meters.tokens.many(spent.tokens);
-        meters.fallbacks.many(more.fallbacks);
-        let day = DaySpent { calls: spent.calls, tokens: spent.tokens, ..more };
+        let day = self.count_asked(spent, more);
         let noted = self.parts.store.ledger().spend(scope, day_of(self.parts.clock.reading().wall), day).await;
         if let Err(error) = noted {
             self.report(scope, None, "note_spent", &error);

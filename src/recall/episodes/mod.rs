@@ -37,7 +37,6 @@ pub(crate) struct HeldEpisode {
     pub(crate) last: u64,
     pub(crate) from: Timestamp,
     pub(crate) to: Timestamp,
-    pub(crate) version: u32,
     pub(crate) summary: Arc<str>,
     /// What it means to our embedder; vectors of another are worth nothing. A shelf keeps it beside all others.
     vector: Option<Bytes>,
@@ -46,11 +45,11 @@ pub(crate) struct HeldEpisode {
 
 impl HeldEpisode {
     pub(crate) fn new(episode: Episode, embedder: &str) -> Self {
-        let Episode { id, session, level, first, last, from, to, version, summary, vector, .. } = episode;
+        let Episode { id, session, level, first, last, from, to, summary, vector, .. } = episode;
         let ours = vector.filter(|vector| vector.embedder == embedder);
         let terms = terms_of_summary(&summary);
         let vector = ours.and_then(|vector| quantise(&vector.values));
-        Self { id, session, level, first, last, from, to, version, summary: summary.into(), vector, terms }
+        Self { id, session, level, first, last, from, to, summary: summary.into(), vector, terms }
     }
 
     /// Whether it tells of any of these turns.

@@ -4,6 +4,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use xxhash_rust::xxh3::xxh3_64;
+
 use super::{EpisodeShelf, HeldEpisode};
 use crate::episode::Level;
 use crate::id::{EpisodeId, SessionId};
@@ -34,9 +36,12 @@ pub(crate) fn told_of_session(
     ends.chain(hours).map(|(held, tokens)| (Arc::clone(held), tokens)).collect()
 }
 
-/// Summaries that were made shorter before, by name, version and tokens. Shortening takes longer than finding.
+/// Summaries that were made shorter before, by name, hash of what they say, and tokens. Shortening takes longer than finding. Versions would
+/// not do: what was told of something erased goes, and what is told in its place begins with the first version of the same name.
 #[derive(Default)]
-pub(crate) struct Shrunk(Mutex<HashMap<(EpisodeId, u32, usize), Arc<str>>>);
+pub(crate) struct Shrunk(Mutex<Shorter>);
+
+type Shorter = HashMap<(EpisodeId, u64, usize), Arc<str>>;
 
 /// More are not remembered; about two megabytes. When there are more, all are forgotten: they are soon made again.
 const SHRUNK_MAX: usize = 4_096;
@@ -44,7 +49,7 @@ const SHRUNK_MAX: usize = 4_096;
 impl Shrunk {
     /// A summary in no more than so many tokens.
     pub(crate) fn text(&self, held: &HeldEpisode, tokens_max: usize) -> Arc<str> {
-        let key = (held.id, held.version, tokens_max);
+        let key = (held.id, xxh3_64(held.summary.as_bytes()), tokens_max);
         if let Some(known) = self.lock().get(&key) {
             return Arc::clone(known);
         }
@@ -57,7 +62,7 @@ impl Shrunk {
         text
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<(EpisodeId, u32, usize), Arc<str>>> {
+    fn lock(&self) -> MutexGuard<'_, Shorter> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -120,6 +120,20 @@ pub async fn what_changed_meanwhile_is_not_told(store: Arc<dyn Store>) {
     assert_eq!(store.jobs().finish(&held, Effect::Consolidate(Box::new(done))).await.expect("ended"), Finished::Done);
 }
 
+/// Hours and the session are told by summaries. Where a turn of one changes while they are, they are not kept, and it is done again as if
+/// nothing had been tried.
+pub async fn what_is_told_of_a_changed_turn_begins_again(store: Arc<dyn Store>) {
+    let talk = begun(&store).await;
+    assert!(store.jobs().enqueue(&talk.scope, talk.session, JobKind::CONSOLIDATE).await.expect("asked for"));
+    let held = claim(&store).await.expect("it is due");
+    let session = Episode { level: Level::Session, ..told(&talk, 1, 4) };
+    let done = Consolidation { read: Vec::new(), ..telling(&talk, 4, vec![session]).await };
+    revise(&talk, talk.turns().await[1].id, "no").await;
+    let late = store.jobs().finish(&held, Effect::Consolidate(Box::new(done))).await.expect("it is ended");
+    assert_eq!((late, progress(&talk).await.session), (Finished::Lost, None));
+    assert_eq!(claim(&store).await.expect("it waits again").job.attempts, 1);
+}
+
 async fn revise(talk: &Talk, id: crate::id::TurnId, answer: &str) {
     let (ids, shift) = Default::default();
     let revised = ReviseTurn { id, session: talk.session, ids, then: Vec::new(), shift };

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::Talk;
 use super::talk::{at, expire};
 use super::topics::joins;
 use crate::id::TopicId;
+use crate::job::JobKind;
 use crate::period::{Period, Ttl};
-use crate::store::{DaySpent, PageRequest, Store, UNUSED_ANSWERS_MAX, UnusedAnswer};
+use crate::store::{Claim, DaySpent, Effect, Erasure, PageRequest, Store, UNUSED_ANSWERS_MAX, UnusedAnswer};
 
 async fn spent(talk: &Talk, day: i64) -> DaySpent {
     talk.store.ledger().spent_on(&talk.scope, day).await.expect("it is counted")
@@ -41,8 +42,23 @@ fn answer(talk: &Talk, topic: Option<TopicId>, text: &str) -> UnusedAnswer {
     UnusedAnswer { session: talk.session, topic, kind, reason, answer: text.to_owned(), at: at(1) }
 }
 
+/// A job of a session in somebody's hands.
+async fn claimed(talk: &Talk, kind: JobKind) -> Claim {
+    assert!(talk.store.jobs().enqueue(&talk.scope, talk.session, kind).await.expect("asked for"));
+    let now: Timestamp = "2100-01-01T00:00:00Z".parse().expect("a time");
+    let claim = talk.store.jobs().claim(now, SignedDuration::from_mins(1)).await.expect("jobs are claimed");
+    claim.expect("it is due")
+}
+
+/// Keeps an answer to what was asked for a job.
+async fn keep_for(claim: &Claim, talk: &Talk, unused: UnusedAnswer) {
+    talk.store.ledger().keep_unused(claim, unused).await.expect("it is kept");
+}
+
 async fn keep(talk: &Talk, unused: UnusedAnswer) {
-    talk.store.ledger().keep_unused(&talk.scope, unused).await.expect("it is kept");
+    let claim = claimed(talk, JobKind::LEARN).await;
+    keep_for(&claim, talk, unused).await;
+    talk.store.jobs().finish(&claim, Effect::Nothing).await.expect("it is ended");
 }
 
 async fn kept(talk: &Talk) -> Vec<String> {
@@ -64,9 +80,26 @@ pub async fn answers_that_were_no_use_are_kept(store: Arc<dyn Store>) {
     }
     let all = kept(&talk).await;
     assert_eq!((all.len(), all[0].as_str()), (UNUSED_ANSWERS_MAX, "answer 1"));
-    let gone = talk.another();
-    keep(&talk, answer(&gone, None, "of a session that is gone")).await;
-    assert_eq!(kept(&talk).await.len(), UNUSED_ANSWERS_MAX);
+    assert_eq!(kept(&talk.of("acme", "bob")).await, [""; 0]);
+}
+
+/// An answer may repeat what was erased while it was given: then it is not kept, whatever the session or the topic has beside it.
+pub async fn an_answer_to_what_was_erased_is_not_kept(store: Arc<dyn Store>) {
+    let talk = Talk::new(&store);
+    let other = talk.another();
+    let topic = talk.begin("Which paint?").await;
+    let gone = other.exchange_in("A secret?", joins(topic)).await;
+    talk.exchange_in("And the fence?", joins(topic)).await;
+    other.exchange("how?", "so").await;
+    let reading = claimed(&other, JobKind::LEARN).await;
+    let telling = claimed(&talk, JobKind::SUMMARISE).await;
+    let what = Erasure::Turn(talk.scope.clone(), gone);
+    store.erasures().erase(what).await.expect("it is erased").expect("it was there");
+    keep_for(&reading, &other, answer(&other, None, "A secret, you say?")).await;
+    keep_for(&telling, &talk, answer(&talk, Some(topic), "They spoke of a secret.")).await;
+    assert_eq!(kept(&talk).await, [""; 0]);
+    keep(&talk, answer(&talk, Some(topic), "later")).await;
+    assert_eq!(kept(&talk).await, ["later"]);
 }
 
 /// They are made of what was said, and go with it.
@@ -77,7 +110,7 @@ pub async fn answers_go_with_what_was_said(store: Arc<dyn Store>) {
     other.exchange_in("And the fence?", joins(topic)).await;
     keep(&talk, answer(&talk, None, "of the session")).await;
     keep(&talk, answer(&talk, Some(topic), "of the topic")).await;
-    keep(&talk, answer(&other, None, "of the other")).await;
+    keep(&other, answer(&other, None, "of the other")).await;
     other.delete().await;
     assert_eq!(kept(&talk).await, ["of the session"], "the topic knew the other session");
     keep(&talk, answer(&talk, Some(topic), "again")).await;

@@ -180,8 +180,39 @@ fn keep(db: &Connection, key: i64, bytes: &[u8], more_turns: i64) -> Result<i64,
     execute(db, sql, params![key, bytes, more_turns]).map(|_| key)
 }
 
-/// Fills in the text of a row that lies in a block. `Err` says what is wrong with the block.
-pub(super) fn read_through(db: &Connection, block: i64, row: &mut TurnRow) -> Result<(), String> {
+/// Why the text of a row that lies in a block is not to be had.
+pub(super) enum NoText {
+    /// The block is damaged, or gone.
+    Damaged(String),
+    /// It may be whole: a newer recalld wrote it, or there was no memory for it.
+    Unreadable(String),
+}
+
+impl NoText {
+    fn of(error: BlockError) -> Self {
+        let what = format!("its block cannot be read: {error}");
+        if is_damage(&error) { Self::Damaged(what) } else { Self::Unreadable(what) }
+    }
+
+    fn damaged(what: impl ToString) -> Self {
+        Self::Damaged(what.to_string())
+    }
+
+    /// In words.
+    pub(super) fn what(self) -> String {
+        match self {
+            Self::Damaged(what) | Self::Unreadable(what) => what,
+        }
+    }
+}
+
+/// Whether nobody can read the block any more, however new.
+fn is_damage(error: &BlockError) -> bool {
+    matches!(error, BlockError::NotABlock | BlockError::Damaged(_))
+}
+
+/// Fills in the text of a row that lies in a block.
+pub(super) fn read_through(db: &Connection, block: i64, row: &mut TurnRow) -> Result<(), NoText> {
     Opened::default().fill(db, block, row)
 }
 
@@ -191,22 +222,23 @@ pub(super) struct Opened(Option<(i64, OpenBlock)>);
 
 impl Opened {
     /// Fetches the text of a row that lies in a block; the row then needs none.
-    pub(super) fn fetch(&mut self, db: &Connection, row: &mut TurnRow) -> Result<(), String> {
+    pub(super) fn fetch(&mut self, db: &Connection, row: &mut TurnRow) -> Result<(), NoText> {
         row.block.take().map_or(Ok(()), |block| self.fill(db, block, row))
     }
 
-    fn fill(&mut self, db: &Connection, block: i64, row: &mut TurnRow) -> Result<(), String> {
-        let unreadable = |error: BlockError| format!("its block cannot be read: {error}");
+    fn fill(&mut self, db: &Connection, block: i64, row: &mut TurnRow) -> Result<(), NoText> {
         let opened = match self.0.take() {
             Some((key, opened)) if key == block => opened,
             _ => {
-                let bytes = bytes_of(db, block).map_err(|error| error.to_string())?.ok_or("its block is gone")?;
-                OpenBlock::of(&bytes).map_err(unreadable)?
+                let bytes = bytes_of(db, block).map_err(NoText::damaged)?;
+                let bytes = bytes.ok_or_else(|| NoText::damaged("its block is gone"))?;
+                OpenBlock::of(&bytes).map_err(NoText::of)?
             }
         };
-        let archived = opened.turn(row.number).map_err(unreadable)?;
+        let archived = opened.turn(row.number).map_err(NoText::of)?;
         self.0 = Some((block, opened));
-        let Archived { question, answer, extra, .. } = archived.ok_or("its block does not hold it")?;
+        let Archived { question, answer, extra, .. } =
+            archived.ok_or_else(|| NoText::damaged("its block does not hold it"))?;
         (row.question, row.answer, row.extra) = (question, answer, extra);
         Ok(())
     }
@@ -221,7 +253,7 @@ fn bytes_of(db: &Connection, block: i64) -> Result<Option<Vec<u8>>, StoreError> 
 pub(super) fn bring_back(db: &Connection, key: i64, block: i64) -> Result<(), StoreError> {
     let sql = format!("SELECT {COLUMNS} FROM turn WHERE key = ?1");
     let mut row = db.query_row(&sql, [key], TurnRow::read).map_err(|error| meaning(&error))?;
-    read_through(db, block, &mut row).map_err(StoreError::Refused)?;
+    read_through(db, block, &mut row).map_err(|why| StoreError::Refused(why.what()))?;
     let sql = "UPDATE turn SET question = ?2, answer = ?3, extra = ?4, block = NULL WHERE key = ?1";
     send(db, sql, params![key, row.question, row.answer, row.extra])?;
     take_out(db, block, &[row.number])
@@ -241,12 +273,13 @@ pub(super) fn take_out(db: &Connection, block: i64, numbers: &[u64]) -> Result<(
     }
 }
 
-/// Takes a turn out of a block for good. A block that cannot be read tells nobody anything, and goes as a whole: what it says
-/// can only be lost, and what is to be erased may be in it.
+/// Takes a turn out of a block for good. A damaged block tells nobody anything, and goes as a whole: what it says can only be
+/// lost, and what is to be erased may be in it. One that is merely newer has the text of others, so it stays, and the erasure is refused.
 pub(super) fn erase(db: &Connection, block: i64, number: u64) -> Result<(), StoreError> {
     let Some(bytes) = bytes_of(db, block)? else { return Ok(()) };
     match without(&bytes, &[number]) {
         Ok(Some(bytes)) => keep(db, block, &bytes, -1).map(drop),
+        Err(error) if !is_damage(&error) => Err(refused(error)),
         Ok(None) | Err(_) => execute(db, "DELETE FROM block WHERE key = ?1", [block]).map(drop),
     }
 }
@@ -255,10 +288,12 @@ fn turns_of(db: &Connection, block: i64) -> Result<i64, StoreError> {
     db.query_row("SELECT turns FROM block WHERE key = ?1", [block], |row| row.get(0)).map_err(|error| meaning(&error))
 }
 
-/// Blocks that were packed in a hurry and are full: one that still grows is packed again anyway.
+/// Blocks that were packed in a hurry and take in no more turns: a session's last one is packed again anyway until it is full.
 pub(super) fn quick_blocks(db: &Connection, limit: usize) -> Result<Vec<Packed>, StoreError> {
     let sql = "SELECT block.key, bytes, tenant FROM block CROSS JOIN session ON session.key = block.session
-               WHERE thorough = 0 AND block.turns >= ?2 ORDER BY block.key LIMIT ?1";
+               WHERE thorough = 0 AND (block.turns >= ?2 OR EXISTS (
+                   SELECT 1 FROM block AS later WHERE later.session = block.session AND later.key > block.key))
+               ORDER BY block.key LIMIT ?1";
     let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
     let rows = statement
         .query_map(params![rows_max(limit), BLOCK_TURNS as i64], read_block)

@@ -25,11 +25,13 @@ use crate::store::{
 /// What episodes are called where it is noted who makes their vectors.
 const MADE: &str = "episode";
 
-/// A turn of a session has changed: what tells of it is to be made anew. Answers whether anything is.
+/// A turn of a session has changed: what tells of it is to be made anew, and who makes it at this moment begins again: hours and the session
+/// are told by summaries, which have no stamp. Answers whether anything is.
 pub(super) fn turn_changed(db: &Connection, session_key: i64, number: u64) -> Result<bool, StoreError> {
     let sql = "UPDATE episode SET stale = 1 WHERE session_key = ?1 AND first <= ?2 AND last >= ?2 AND stale = 0";
     let marked = execute(db, sql, params![session_key, number])? > 0;
     if marked {
+        job::begin_again(db, session_key, &JobKind::CONSOLIDATE)?;
         job::ask_for(db, session_key, &JobKind::CONSOLIDATE)?;
     }
     Ok(marked)
@@ -207,7 +209,7 @@ fn stretch(db: &Connection, scope: &Scope, id: SessionId, first: u64, last: u64)
     let mut statement = db.prepare_cached(&sql).map_err(|error| meaning(&error))?;
     let rows = statement.query_map(params![key, first, last], TurnRow::read).map_err(|error| meaning(&error))?;
     let rows: Vec<TurnRow> = rows.collect::<Result<_, _>>().map_err(|error| meaning(&error))?;
-    // A damaged turn cannot be told; a disk that fails is another matter.
+    // A damaged turn cannot be told; a disk that fails, or a turn that a newer recalld can read, is another matter.
     let turn = |row: TurnRow| match row.turn(db, id) {
         Err(StoreError::Damaged { .. }) => None,
         turn => Some(turn),

@@ -5,7 +5,7 @@
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::archive::Opened;
+use super::archive::{NoText, Opened};
 use super::connect::meaning;
 use super::recall::SHOWN;
 use super::revision;
@@ -148,8 +148,11 @@ fn read_page<T>(
 
 fn is_whole(db: &Connection, mut row: TurnRow, session: SessionId, opened: &mut Opened) -> Result<(), String> {
     let number = row.number;
-    let damaged = |what: &str| format!("turn {number} of conversation `{session}` is damaged: {what}");
-    opened.fetch(db, &mut row).map_err(|what| damaged(&what))?;
+    let wrong = |why: NoText| match why {
+        NoText::Damaged(what) => format!("turn {number} of conversation `{session}` is damaged: {what}"),
+        NoText::Unreadable(what) => format!("turn {number} of conversation `{session}` cannot be examined: {what}"),
+    };
+    opened.fetch(db, &mut row).map_err(wrong)?;
     // Decoding finds what a checksum cannot: that what was written is no turn.
     row.turn(db, session).map(drop).map_err(|error| error.to_string())
 }

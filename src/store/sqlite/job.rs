@@ -108,6 +108,20 @@ pub(super) fn ask_for(db: &Connection, session_key: i64, kind: &JobKind) -> Resu
     send(db, sql, params![session_key, kind.as_str()])
 }
 
+/// Takes a job from whoever does it, because what they read is no longer so; it waits as if it were new.
+pub(super) fn begin_again(db: &Connection, session_key: i64, kind: &JobKind) -> Result<(), StoreError> {
+    let sql = "UPDATE job SET state = 'queued', attempts = 0, run_at = 0, again = 0, last_error = NULL
+               WHERE session = ?1 AND kind = ?2 AND state = 'running'";
+    send(db, sql, params![session_key, kind.as_str()])
+}
+
+/// The same for whoever tells a topic of a user: turns of any of the user's sessions may be in it.
+pub(super) fn begin_topics_again(db: &Connection, scope: &Scope) -> Result<(), StoreError> {
+    let sql = "UPDATE job SET state = 'queued', attempts = 0, run_at = 0, again = 0, last_error = NULL
+               WHERE kind = ?3 AND state = 'running' AND session IN (SELECT key FROM session WHERE tenant = ?1 AND user = ?2)";
+    send(db, sql, params![scope.tenant().as_str(), scope.user().as_str(), JobKind::SUMMARISE.as_str()])
+}
+
 /// Jobs that wait for nothing but a conversation to rest.
 const HURRY: &str = "UPDATE job SET run_at = 0 WHERE state = 'queued' AND run_at > 0 AND last_error IS NULL";
 
@@ -183,7 +197,7 @@ fn first_due(db: &Connection, sql: &str, now: i64) -> Result<Option<FirstDue>, S
 }
 
 /// Whether a claim is the newest of its job, and what session that is about.
-fn held(db: &Connection, claim: &Claim) -> Result<Option<i64>, StoreError> {
+pub(super) fn held(db: &Connection, claim: &Claim) -> Result<Option<i64>, StoreError> {
     let sql = "SELECT session FROM job WHERE key = ?1 AND fence = ?2 AND state = 'running'";
     let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
     let found = statement.query_row(params![claim.key, claim.fence], |row| row.get(0)).optional();

@@ -3,13 +3,16 @@
 use uuid::Uuid;
 
 use super::connect::meaning;
-use super::session::{self, cursor, execute, rows_max, send};
+use super::session::{cursor, execute, rows_max, send};
 use super::sql::{self, Connection, OptionalExtension, Row, params};
-use super::{Backend, topic};
+use super::{Backend, job, topic};
 use crate::clock::from_micros;
 use crate::id::{SessionId, TopicId};
 use crate::scope::Scope;
-use crate::store::{DaySpent, Ledger, Page, PageRequest, StoreError, StoreFuture, UNUSED_ANSWERS_MAX, UnusedAnswer};
+use crate::store::whose::Whose;
+use crate::store::{
+    Claim, DaySpent, Ledger, Page, PageRequest, StoreError, StoreFuture, UNUSED_ANSWERS_MAX, UnusedAnswer,
+};
 
 /// Days that are kept.
 const DAYS: i64 = 31;
@@ -41,8 +44,8 @@ fn spend(db: &Connection, scope: &Scope, day: i64, more: &DaySpent) -> Result<()
     send(db, old, params![tenant, day - DAYS])
 }
 
-fn keep_unused(db: &Connection, scope: &Scope, kept: &UnusedAnswer) -> Result<(), StoreError> {
-    let Some((session, _)) = session::find(db, scope, kept.session)? else { return Ok(()) };
+fn keep_unused(db: &Connection, claim: &Claim, kept: &UnusedAnswer) -> Result<(), StoreError> {
+    let (scope, Some(session)) = (&claim.scope, job::held(db, claim)?) else { return Ok(()) };
     let topic = match kept.topic {
         Some(id) => match topic::live(db, scope, id)? {
             Some(key) => Some(key),
@@ -102,8 +105,9 @@ impl Ledger for Backend {
         self.write(scope, move |db, scope| spend(db, scope, day, &more))
     }
 
-    fn keep_unused(&self, scope: &Scope, answer: UnusedAnswer) -> StoreFuture<'_, ()> {
-        self.write(scope, move |db, scope| keep_unused(db, scope, &answer))
+    fn keep_unused(&self, claim: &Claim, answer: UnusedAnswer) -> StoreFuture<'_, ()> {
+        let claim = claim.clone();
+        self.write_for(Whose::from(&claim.scope), move |db| keep_unused(db, &claim, &answer))
     }
 
     fn unused(&self, scope: &Scope, page: PageRequest) -> StoreFuture<'_, Page<UnusedAnswer>> {

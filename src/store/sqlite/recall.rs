@@ -223,7 +223,7 @@ impl Answer {
                 Ok(entry) => self.page.entries.extend(entry.inspect(|entry| {
                     self.bytes_left = self.bytes_left.saturating_sub(bytes_of(&entry.kept));
                 })),
-                Err(StoreError::Damaged { .. }) => self.page.damaged += 1,
+                Err(error) if error.hides_one_turn() => self.page.damaged += 1,
                 Err(error) => return Err(error),
             }
             self.page.next = self.is_full().then_some(cursor);
@@ -258,8 +258,8 @@ pub(super) fn touched(
         let found = statement.query_row(values, Found::read).optional().map_err(|error| meaning(&error))?;
         match found.map(|found| found.entry(db)).transpose() {
             Ok(Some(Some(entry))) => entries.push(entry),
-            Ok(_) | Err(StoreError::Damaged { .. }) => gone.push(*id),
-            Err(error) => return Err(error),
+            Err(error) if !error.hides_one_turn() => return Err(error),
+            Ok(_) | Err(_) => gone.push(*id),
         }
     }
     Ok((entries, gone))

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 use xxhash_rust::xxh3::Xxh3;
 
-use super::archive;
+use super::archive::{self, NoText};
 use super::sql::{self, Connection, Row, ValueRef};
 use crate::clock::from_micros;
 use crate::id::{SessionId, TurnId};
@@ -150,10 +150,17 @@ impl TurnRow {
         StoreError::Damaged { session, number: self.number, what: what.to_owned() }
     }
 
+    fn without_text(&self, session: SessionId, why: NoText) -> StoreError {
+        match why {
+            NoText::Damaged(what) => self.damaged(session, &what),
+            NoText::Unreadable(what) => StoreError::Unreadable { session, number: self.number, what },
+        }
+    }
+
     /// Fetches its text if that is elsewhere, and compares its checksum.
     fn make_whole(&mut self, db: &Connection, session: SessionId) -> Result<(), StoreError> {
         if let Some(block) = self.block {
-            archive::read_through(db, block, self).map_err(|what| self.damaged(session, &what))?;
+            archive::read_through(db, block, self).map_err(|why| self.without_text(session, why))?;
         }
         match self.is_whole(session) {
             true => Ok(()),

@@ -15,7 +15,7 @@ use recalld::model::relay::InProcess;
 use recalld::model::scripted::Scripted;
 use recalld::scope::{Scope, Tenant, TenantScope, User};
 use recalld::session::{ClosedTurn, OpenTurn, ReviseTurn, SessionSeed, TurnDraft, TurnStatus};
-use recalld::store::{DaySpent, Erasure, KnowledgeBounds, NewDocument, Parcel, Store, UnusedAnswer};
+use recalld::store::{DaySpent, Effect, Erasure, KnowledgeBounds, NewDocument, Parcel, Store, UnusedAnswer};
 use serde_json::{Map, Value, json};
 
 /// Small windows, so that short conversations are told, too.
@@ -311,7 +311,7 @@ impl Person {
         held.store.outbox().put(parcel).await.expect("kept");
         let (kind, reason, answer) = ("unreadable".to_owned(), both.clone(), format!("{both}!"));
         let unused = UnusedAnswer { session: self.session, topic: None, kind, reason, answer, at: now };
-        held.store.ledger().keep_unused(&self.scope, unused).await.expect("kept");
+        self.keep_unused(held, unused).await;
         let spent = DaySpent { failures: 1, last_failure: Some(both.clone()), ..DaySpent::default() };
         held.store.ledger().spend(&self.scope, 20_000, spent).await.expect("kept");
         self.learned(held).await;
@@ -323,6 +323,25 @@ impl Person {
                 let next = now.checked_add(jiff::SignedDuration::from_secs(1)).ok();
                 held.store.jobs().fail(&claim, &format!("cannot read {both}"), next).await.expect("noted");
             }
+        }
+    }
+
+    /// Keeps an answer that was no use, as whoever has a job of this conversation.
+    async fn keep_unused(&self, held: &Held, unused: UnusedAnswer) {
+        held.store.jobs().enqueue(&self.scope, self.session, JobKind::LEARN).await.expect("asked for");
+        let (now, soon) = (unused.at, jiff::SignedDuration::from_mins(1));
+        let mut others = Vec::new();
+        while let Some(claim) = held.store.jobs().claim(now, soon).await.expect("claimed") {
+            if claim.job.session != self.session || claim.job.kind != JobKind::LEARN {
+                others.push(claim);
+                continue;
+            }
+            held.store.ledger().keep_unused(&claim, unused).await.expect("kept");
+            held.store.jobs().finish(&claim, Effect::Nothing).await.expect("ended");
+            break;
+        }
+        for claim in others {
+            held.store.jobs().give_back(&claim).await.expect("given back");
         }
     }
 

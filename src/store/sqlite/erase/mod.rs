@@ -69,6 +69,18 @@ fn is_there(db: &Connection, what: &Erasure) -> Result<bool, StoreError> {
     }
 }
 
+/// Whether an erasure can be seen through: what has to be written again without what goes must be readable here. Asked before the
+/// erasure is in the book, because what is in the book is gone on with before anything else.
+fn check(db: &Connection, what: &Erasure) -> Result<(), StoreError> {
+    if let Erasure::Turn(scope, id) = what {
+        turn::check(db, scope, *id)?;
+    }
+    match what {
+        Erasure::Turn(scope, _) | Erasure::Session(scope, _) | Erasure::Fact(scope, _) => strays::check(db, scope),
+        Erasure::User(_) | Erasure::Tenant(_) | Erasure::Document(..) => Ok(()),
+    }
+}
+
 /// One transaction of an erasure.
 fn step(db: &Connection, what: &Erasure, now: jiff::Timestamp) -> Result<Step, StoreError> {
     let mut step = match what {
@@ -137,7 +149,11 @@ impl Erasures for Backend {
             self.catch_up().await?;
             // Whatever is asked from here on is new.
             let (asked, now) = (what.clone(), self.clock.now());
-            let is_there = self.read_for(whose(&what), move |db| is_there(db, &asked)).await?;
+            let look = move |db: &Connection| match is_there(db, &asked)? {
+                true => check(db, &asked).map(|()| true),
+                false => Ok(false),
+            };
+            let is_there = self.read_for(whose(&what), look).await?;
             let may_come = self.may_wait_elsewhere() && what.takes_turns();
             if !is_there && !may_come {
                 return Ok(None);

@@ -6,7 +6,7 @@ use super::super::connect::meaning;
 use super::super::row::{COLUMNS, TurnRow};
 use super::super::session::{execute, find};
 use super::super::sql::{Connection, params};
-use super::super::{facts, ledger};
+use super::super::{facts, job, ledger};
 use super::{count, document, strays};
 use crate::id::SessionId;
 use crate::scope::Scope;
@@ -54,6 +54,7 @@ pub(super) fn remove(db: &Connection, scope: &Scope, id: SessionId, now: Timesta
         ..Counts::default()
     };
     let Some((key, _)) = find(db, scope, id)? else { return Ok(counts) };
+    job::begin_topics_again(db, scope)?;
     let topics = count(db, TOPICS, scope)?;
     counts += learned(db, scope, id, key, now)?;
     counts += rows(db, key)?;

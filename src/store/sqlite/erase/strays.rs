@@ -10,10 +10,19 @@ use crate::scope::Scope;
 use crate::store::StoreError;
 use crate::store::erasure::{Counts, INJECTED};
 
+const OF_USER: &str = "session.tenant = ?1 AND session.user = ?2";
+
 /// Takes it away from all that a user said.
 pub(super) fn of_user(db: &Connection, scope: &Scope) -> Result<Counts, StoreError> {
     let (tenant, user) = (scope.tenant().as_str(), scope.user().as_str());
-    take(db, "session.tenant = ?1 AND session.user = ?2", params![tenant, user], tenant)
+    take(db, OF_USER, params![tenant, user], tenant)
+}
+
+/// Whether it can be taken away from all that a user said.
+pub(super) fn check(db: &Connection, scope: &Scope) -> Result<(), StoreError> {
+    let who = params![scope.tenant().as_str(), scope.user().as_str()];
+    let unreadable = |(session, row): (SessionId, TurnRow)| row.turn(db, session).err().filter(StoreError::wants_newer);
+    injected(db, OF_USER, who)?.into_iter().find_map(unreadable).map_or(Ok(()), Err)
 }
 
 /// Takes it away from all that a tenant's users said.
@@ -51,7 +60,7 @@ fn injected(db: &Connection, whose: &str, values: &[&dyn sql::ToSql]) -> Result<
     rows.collect::<Result<_, _>>().map_err(|error| meaning(&error))
 }
 
-/// Writes a turn's metadata without it. A damaged turn stays damaged.
+/// Writes a turn's metadata without it. A damaged turn stays damaged; one that cannot be read here must not become so.
 fn strip(db: &Connection, session: SessionId, row: TurnRow) -> Result<(), StoreError> {
     let (key, metadata, checksum) = (row.key, row.metadata.clone(), row.checksum);
     let (metadata, checksum) = match row.turn(db, session) {
@@ -60,6 +69,7 @@ fn strip(db: &Connection, session: SessionId, row: TurnRow) -> Result<(), StoreE
             let row = TurnRow::of(&turn);
             (row.metadata, row.checksum)
         }
+        Err(error) if error.wants_newer() => return Err(error),
         Err(_) => {
             let mut known: serde_json::Map<_, serde_json::Value> = serde_json::from_str(&metadata).unwrap_or_default();
             known.shift_remove(INJECTED);

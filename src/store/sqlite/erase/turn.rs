@@ -6,7 +6,7 @@ use super::super::connect::meaning;
 use super::super::row::{COLUMNS, TurnRow};
 use super::super::session::execute;
 use super::super::sql::{Connection, Row, params};
-use super::super::{archive, episode, facts, ledger};
+use super::super::{archive, episode, facts, job, ledger};
 use super::{count, document, strays};
 use crate::id::{SessionId, TurnId};
 use crate::scope::Scope;
@@ -24,6 +24,12 @@ pub(super) fn is_there(db: &Connection, scope: &Scope, id: TurnId) -> Result<boo
     let last = id.message(u16::MAX - 1);
     let values = params![tenant, user, id.as_uuid().as_bytes(), last.as_uuid().as_bytes()];
     db.query_row(sql, values, |row| row.get(0)).map_err(|error| meaning(&error))
+}
+
+/// Whether its block can be written without it, in every session that has it.
+pub(super) fn check(db: &Connection, scope: &Scope, id: TurnId) -> Result<(), StoreError> {
+    let unreadable = |found: Found| found.row.turn(db, found.session).err().filter(StoreError::wants_newer);
+    found(db, scope, id)?.into_iter().find_map(unreadable).map_or(Ok(()), Err)
 }
 
 /// Removes a turn, in every session that has it.
@@ -68,6 +74,7 @@ fn remove(db: &Connection, scope: &Scope, found: Found, now: Timestamp) -> Resul
     let (key, number, block) = (row.key, row.number, row.block);
     let mut counts = match row.turn(db, session) {
         Ok(turn) => document::unlearn(db, scope.tenant().as_str(), &turn.question().text, now)?,
+        Err(error) if error.wants_newer() => return Err(error),
         Err(_) => Counts::default(),
     };
     if let Some(block) = block {
@@ -114,6 +121,7 @@ fn of_session(db: &Connection, scope: &Scope, session: SessionId, key: i64) -> R
     let again = "UPDATE job SET state = iif(state = 'running', 'queued', state), run_at = 0, fence = fence + 1,
                      last_error = NULL WHERE session = ?1";
     execute(db, again, [key])?;
+    job::begin_topics_again(db, scope)?;
     let posted = "DELETE FROM outbox WHERE tenant = ?1 AND user = ?2 AND session = ?3";
     let who = params![scope.tenant().as_str(), scope.user().as_str(), session.to_string()];
     Ok(Counts {

@@ -49,7 +49,10 @@ pub(super) fn due(db: &Connection, limit: usize) -> Result<Vec<DueFacts>, StoreE
     Ok(due)
 }
 
-fn read_due(db: &Connection, row: &Row<'_>) -> Result<Option<DueFacts>, StoreError> {
+/// What is due, or why it cannot be read.
+type Due = Result<DueFacts, StoreError>;
+
+fn read_due(db: &Connection, row: &Row<'_>) -> Result<Due, StoreError> {
     let read = || {
         let session = SessionId::from_uuid(Uuid::from_bytes(row.get(NEXT)?));
         let scope = Scope::as_stored(row.get_ref(NEXT + 1)?.as_str()?, row.get_ref(NEXT + 2)?.as_str()?);
@@ -57,12 +60,15 @@ fn read_due(db: &Connection, row: &Row<'_>) -> Result<Option<DueFacts>, StoreErr
     };
     let (session, scope, session_key, turn): (_, _, i64, _) = read().map_err(|error| meaning(&error))?;
     let stamp = Stamp(turn.checksum);
-    let Ok(turn) = turn.turn(db, session) else { return Ok(None) };
+    let turn = match turn.turn(db, session) {
+        Ok(turn) => turn,
+        Err(error) => return Ok(Err(error)),
+    };
     let before = answers_before(db, session, session_key, turn.number)?;
-    Ok(Some(DueFacts { scope, turn, stamp, before }))
+    Ok(Ok(DueFacts { scope, turn, stamp, before }))
 }
 
-/// Turns that no memory model has read. Damaged ones are passed over.
+/// Turns that no memory model has read. Damaged ones are passed over; those that a newer recalld can read are left to it.
 pub(super) fn unread(
     db: &Connection,
     scope: &Scope,
@@ -85,8 +91,10 @@ pub(super) fn unread(
     let (mut turns, mut read) = (Vec::new(), 0);
     while let Some(row) = rows.next().map_err(|error| meaning(&error))? {
         read += 1;
-        if read <= limit {
-            turns.extend(read_due(db, row)?);
+        match read_due(db, row)? {
+            _ if read > limit => {}
+            Err(error) if error.wants_newer() => return Err(error),
+            due => turns.extend(due),
         }
     }
     Ok(Some(Unread { from, turns, more: read > limit }))

@@ -230,7 +230,9 @@ impl Standing {
         let (number, key) = (row.number, row.key);
         let turn = match row.turn(db, session) {
             Ok(turn) => turn,
-            Err(StoreError::Damaged { number, what, .. }) => return Ok(vec![Err((number, what))]),
+            Err(StoreError::Damaged { number, what, .. } | StoreError::Unreadable { number, what, .. }) => {
+                return Ok(vec![Err((number, what))]);
+            }
             Err(error) => return Err(error),
         };
         let (mut revisions, mut damaged) = (Vec::new(), Vec::new());

@@ -65,7 +65,7 @@ fn turns(db: &Connection, topic: i64, told: u64, turns_max: usize) -> Result<Vec
     let rows: Vec<((SessionId, TurnRow), usize)> = all(db, &sql, params![topic, told, rows_max(turns_max)], read)?;
     let untold = |((session, row), messages): ((SessionId, TurnRow), usize)| {
         let (cursor, stamp) = (row.key.unsigned_abs(), Stamp(row.checksum));
-        // A damaged turn cannot be told; a disk that fails is another matter.
+        // A damaged turn cannot be told; a disk that fails, or a turn that a newer recalld can read, is another matter.
         match row.turn(db, session) {
             Err(StoreError::Damaged { .. }) => Ok(UntoldTurn { cursor, messages, stamp, turn: None }),
             turn => Ok(UntoldTurn { cursor, messages, stamp, turn: Some(turn?) }),
