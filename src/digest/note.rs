@@ -92,6 +92,7 @@ impl Memory {
             stamp: due.stamp,
             maker: Maker::Model,
             statements: all.statements,
+            forgets: Vec::new(),
             refused: all.refused.into_iter().collect(),
         }
     }

@@ -116,6 +116,7 @@ macro_rules! conformance {
             expiry::a_ttl_beyond_the_end_of_time_is_never,
             facts::facts_follow_from_what_is_said,
             facts::understanding_twice_is_understanding_once,
+            facts::what_is_to_be_forgotten_waits_for_it,
             facts::late_statements_do_not_win,
             facts::a_hidden_message_has_no_say,
             facts::only_shown_turns_are_understood,
