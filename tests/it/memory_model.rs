@@ -38,7 +38,7 @@ async fn say(house: &House, turns: std::ops::RangeInclusive<u64>) {
 }
 
 /// A house whose background asks this server, with an open session and room for long summaries.
-async fn asking(server: &MemoryServer, set: impl FnOnce(&mut recalld::config::Settings)) -> House {
+pub(crate) async fn asking(server: &MemoryServer, set: impl FnOnce(&mut recalld::config::Settings)) -> House {
     let plan = House::plan().summariser(server.model()).setting(|settings| settings.summary_tokens = 2_000);
     let house = plan.setting(set).open();
     house.post("/api/v1/sessions").json(json!({ "id": SESSION })).await.expect(201);
@@ -55,7 +55,7 @@ async fn stretches(house: &House) -> Vec<Episode> {
 }
 
 /// What a worker would do now, patiently.
-async fn work(house: &House) -> Vec<JobEnd> {
+pub(crate) async fn work(house: &House) -> Vec<JobEnd> {
     let mut ends = Vec::new();
     while let Some(claim) = house.memory.claim_job().await.expect("claimed") {
         ends.push(house.memory.run_job(&claim).await.expect("answered"));
@@ -63,7 +63,7 @@ async fn work(house: &House) -> Vec<JobEnd> {
     ends
 }
 
-async fn rest(house: &House) {
+pub(crate) async fn rest(house: &House) {
     house.clock.advance(SignedDuration::from_secs(31));
 }
 
@@ -456,49 +456,4 @@ async fn check_topics(house: &House, last: u64) {
         seen += said.len() as u64;
     }
     assert_eq!(seen, last);
-}
-
-const CELLO: &str = "My days are full: wherever life takes me, the cello comes along.";
-
-/// A user's facts, as far as patterns and the model made them out.
-async fn known(house: &House) -> Vec<String> {
-    while house.memory.learn_facts().await.expect("facts are learned") > 0 {}
-    work(house).await;
-    crate::facts::known(house, "anonymous").await
-}
-
-/// What patterns miss a model notes, one question for a conversation that rests; what nobody said is refused, whoever notes it.
-#[tokio::test]
-async fn a_model_notes_facts_when_a_conversation_rests() {
-    let server = MemoryServer::start(Mood::Well).await;
-    let house = asking(&server, |_| ()).await;
-    for words in ["My name is Alex.", CELLO, "What is a fugue?"] {
-        house.chat(SESSION, words).await;
-    }
-    assert_eq!((known(&house).await, server.calls()), (vec!["name: Alex".to_owned()], 0));
-    rest(&house).await;
-    assert_eq!(known(&house).await, ["instrument: cello", "name: Alex"]);
-    assert_eq!(server.calls(), 1);
-    let stats = house.get("/api/v1/stats").send().await.expect(200);
-    assert_eq!(stats["facts_refused"]["instruction_like"], 1, "{stats}");
-    house.chat(SESSION, "How do tides work?").await;
-    rest(&house).await;
-    assert_eq!((known(&house).await.len(), server.calls()), (2, 1), "nobody spoke of themselves");
-    rest(&house).await;
-    house.post("/api/v1/digest?rebuild=true").send().await.expect(200);
-    assert_eq!(known(&house).await, ["instrument: cello", "name: Alex"], "reading again comes to the same");
-}
-
-/// A model that is no use costs only what it would have noted.
-#[tokio::test]
-async fn without_a_model_patterns_do() {
-    let server = MemoryServer::start(Mood::Garbage).await;
-    let house = asking(&server, |_| ()).await;
-    for words in ["My name is Alex.", CELLO] {
-        house.chat(SESSION, words).await;
-    }
-    known(&house).await;
-    rest(&house).await;
-    assert_eq!(known(&house).await, ["name: Alex"]);
-    assert_eq!(house.memory.job_counts(None).await.expect("counts"), Default::default());
 }
