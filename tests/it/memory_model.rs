@@ -457,3 +457,18 @@ async fn check_topics(house: &House, last: u64) {
     }
     assert_eq!(seen, last);
 }
+
+/// A topic may be left to grow as long as the settings allow: once it is too long it is told, however many turns that takes.
+#[tokio::test]
+async fn a_very_long_topic_is_told_too() {
+    let house = House::plan().setting(|settings| settings.topic_messages = 200).open();
+    house.post("/api/v1/sessions").json(json!({ "id": SESSION })).await.expect(201);
+    say(&house, 1..=100).await;
+    tend(&house).await;
+    house.memory.run_jobs_once().await.expect("jobs run");
+    assert_eq!(topic(&house).await["summary"], json!(null), "200 messages may stay");
+    say(&house, 101..=101).await;
+    tend(&house).await;
+    house.memory.run_jobs_once().await.expect("jobs run");
+    assert!(topic(&house).await["summary"].is_string(), "{}", topic(&house).await);
+}
