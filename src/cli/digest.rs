@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 use indicatif::ProgressBar;
 use serde::Deserialize;
 
@@ -17,12 +17,13 @@ const TICK: Duration = Duration::from_millis(100);
 
 /// Flags of `digest`.
 #[derive(Debug, Args)]
+#[command(group(ArgGroup::new("again").args(["rebuild", "retry"]).multiple(true)))]
 pub(super) struct DigestArgs {
     /// Make again what follows from turns: summaries, and facts but for what people wrote or undid.
     #[arg(long)]
     rebuild: bool,
-    /// With --rebuild: those of everybody, not of one user.
-    #[arg(long, requires = "rebuild")]
+    /// With --rebuild or --retry: those of everybody, not of one user.
+    #[arg(long, requires = "again")]
     everyone: bool,
     /// Try jobs again that were given up.
     #[arg(long)]
@@ -43,7 +44,7 @@ struct Report {
 pub(super) fn digest(common: &Common, args: &DigestArgs) -> anyhow::Result<ExitCode> {
     with_client(common, Need::Recall, async |client| {
         if args.retry {
-            client.post("/api/v1/jobs/retry").await?;
+            client.post(&format!("/api/v1/jobs/retry?everyone={}", args.everyone)).await?;
         }
         // Shown on a terminal only.
         let spinner = ProgressBar::new_spinner().with_message("summarising");

@@ -197,8 +197,8 @@ impl Memory {
         self.parts.store.jobs().counts(scope).await
     }
 
-    /// Tries jobs again that were given up or wait for their next try, all of a user's or one.
-    pub async fn retry_jobs(&self, scope: &Scope, job: Option<JobId>) -> Result<u64, StoreError> {
+    /// Tries jobs again that were given up or wait for their next try, of one user or of everybody, all or one.
+    pub async fn retry_jobs(&self, scope: Option<&Scope>, job: Option<JobId>) -> Result<u64, StoreError> {
         self.parts.store.jobs().retry(scope, job).await
     }
 

@@ -44,8 +44,9 @@ pub trait Jobs: Send + Sync {
     /// Counts the jobs of a user, or of everybody.
     fn counts(&self, scope: Option<&Scope>) -> StoreFuture<'_, JobCounts>;
 
-    /// Brings dead jobs of a user back, all or one, and lets those that wait for their next try run now. Answers how many.
-    fn retry(&self, scope: &Scope, job: Option<JobId>) -> StoreFuture<'_, u64>;
+    /// Brings dead jobs of a user back, or everybody's, all or one, and lets those that wait for their next try run now.
+    /// Answers how many.
+    fn retry(&self, scope: Option<&Scope>, job: Option<JobId>) -> StoreFuture<'_, u64>;
 
     /// Lets jobs run now that wait for nothing but a conversation to rest. Answers how many.
     fn hurry(&self) -> StoreFuture<'_, u64>;

@@ -243,8 +243,24 @@ async fn a_dead_job_is_visible_and_can_be_tried_again() {
     let counts = house.memory.job_counts(Some(&scope())).await.expect("counts");
     let why = "this version knows no jobs of the kind `of tomorrow`";
     assert_eq!((counts.dead, counts.last_error.as_deref()), (1, Some(why)));
-    assert_eq!(house.memory.retry_jobs(&scope(), None).await.expect("tried again"), 1);
+    assert_eq!(house.memory.retry_jobs(Some(&scope()), None).await.expect("tried again"), 1);
     assert_eq!(run(&house).await.failed, 1);
+}
+
+/// A person who looks after the server brings back what anybody's jobs were given up on.
+#[tokio::test]
+async fn everybodys_dead_jobs_can_be_tried_again() {
+    let house = House::open();
+    open(&house).await;
+    say(&house, 1..=20).await;
+    let held = house.memory.claim_job().await.expect("claimed").expect("one is due");
+    house.store.jobs().fail(&held, "no vectors", None).await.expect("noted");
+    let stats = house.get("/api/v1/stats").user("bob").send().await.expect(200);
+    assert_eq!((&stats["jobs_dead"], &stats["jobs_last_error"]), (&json!(1), &json!("no vectors")));
+    let retry = async |path: &str| house.post(path).user("bob").send().await.expect(200)["jobs_retried"].clone();
+    assert_eq!(retry("/api/v1/jobs/retry").await, 0);
+    assert_eq!(retry("/api/v1/jobs/retry?everyone=true").await, 1);
+    assert_eq!(run(&house).await.done, 1);
 }
 
 /// Section 9: jobs and episodes are shown to whom they belong, in pages.

@@ -121,7 +121,7 @@ pub async fn a_failing_job_waits_and_dies(store: Arc<dyn Store>) {
     assert_eq!(claim(&store, 1_000).await, None, "the dead are not disturbed");
     let job = store.jobs().list(&talk.scope, PageRequest::first(9)).await.expect("listed").items.remove(0);
     assert_eq!((job.state, job.attempts), (JobState::Dead, ATTEMPTS_MAX));
-    assert_eq!(store.jobs().retry(&talk.scope, Some(job.id)).await.expect("tried again"), 1);
+    assert_eq!(store.jobs().retry(Some(&talk.scope), Some(job.id)).await.expect("tried again"), 1);
     let again = claim(&store, 0).await.expect("it is back");
     assert_eq!((again.job.id, again.job.attempts), (job.id, 1));
 }
@@ -173,9 +173,27 @@ pub async fn jobs_belong_to_their_user(store: Arc<dyn Store>) {
     assert_eq!(store.jobs().counts(Some(&bob.scope)).await.expect("counted"), JobCounts::default());
     let held = claim(&store, 0).await.expect("one is due");
     store.jobs().fail(&held, "no", None).await.expect("noted");
-    assert_eq!(store.jobs().retry(&bob.scope, None).await.expect("answered"), 0);
-    assert_eq!(store.jobs().retry(&bob.scope, Some(held.job.id)).await.expect("answered"), 0);
-    assert_eq!(store.jobs().retry(&ann.scope, None).await.expect("answered"), 1);
+    assert_eq!(store.jobs().retry(Some(&bob.scope), None).await.expect("answered"), 0);
+    assert_eq!(store.jobs().retry(Some(&bob.scope), Some(held.job.id)).await.expect("answered"), 0);
+    assert_eq!(store.jobs().retry(Some(&ann.scope), None).await.expect("answered"), 1);
+}
+
+/// Two users of different tenants, each with a job that was given up.
+async fn given_up(store: &Arc<dyn Store>) -> [Talk; 2] {
+    let ann = Talk::new(store);
+    let bob = ann.another().of("globex", "bob");
+    for talk in [&ann, &bob] {
+        fill(talk, WINDOW).await;
+        let held = claim(store, 0).await.expect("one is due");
+        store.jobs().fail(&held, "no", None).await.expect("noted");
+    }
+    [ann, bob]
+}
+
+/// What everybody was given up on can be brought back at once.
+pub async fn everybodys_jobs_are_tried_again(store: Arc<dyn Store>) {
+    given_up(&store).await;
+    assert_eq!((store.jobs().retry(None, None).await.expect("tried again"), counts(&store).await.dead), (2, 0));
 }
 
 /// Long lists come in pages.

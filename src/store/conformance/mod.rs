@@ -147,6 +147,7 @@ macro_rules! conformance {
             jobs::jobs_are_given_back_and_released,
             jobs::a_deleted_session_takes_its_jobs_along,
             jobs::jobs_belong_to_their_user,
+            jobs::everybodys_jobs_are_tried_again,
             jobs::jobs_are_listed_in_pages,
             jobs::new_jobs_are_told,
             jobs::a_job_that_is_too_early_waits,

@@ -293,15 +293,15 @@ pub(super) fn counts(db: &Connection, scope: Option<&Scope>) -> Result<JobCounts
     counted.map_err(|error| meaning(&error))
 }
 
-/// Lets jobs run that are dead or wait for their next try.
-fn retry(db: &Connection, scope: &Scope, wanted: Option<JobId>) -> Result<u64, StoreError> {
+/// Lets jobs run that are dead or wait for their next try, of a user or of everybody.
+pub(super) fn retry(db: &Connection, scope: Option<&Scope>, wanted: Option<JobId>) -> Result<u64, StoreError> {
     let sql = format!(
         "SELECT {COLUMNS} FROM job CROSS JOIN session ON session.key = job.session
-         WHERE tenant = ?1 AND user = ?2 AND (state = 'dead' OR (state = 'queued' AND run_at > 0))"
+         WHERE (?1 IS NULL OR (tenant = ?1 AND user = ?2)) AND (state = 'dead' OR (state = 'queued' AND run_at > 0))"
     );
     let mut statement = db.prepare_cached(&sql).map_err(|error| meaning(&error))?;
-    let who = (scope.tenant().as_str(), scope.user().as_str());
-    let rows = statement.query_map(who, read).map_err(|error| meaning(&error))?;
+    let (tenant, user) = scope.map(|scope| (scope.tenant().as_str(), scope.user().as_str())).unzip();
+    let rows = statement.query_map(params![tenant, user], read).map_err(|error| meaning(&error))?;
     let failed: Vec<Claim> = rows.collect::<Result<_, _>>().map_err(|error| meaning(&error))?;
     let wanted = |claim: &&Claim| wanted.is_none_or(|id| id == claim.job.id);
     let mut tried = 0;
@@ -366,13 +366,20 @@ impl Jobs for Backend {
         }
     }
 
-    fn retry(&self, scope: &Scope, job: Option<JobId>) -> StoreFuture<'_, u64> {
+    fn retry(&self, scope: Option<&Scope>, job: Option<JobId>) -> StoreFuture<'_, u64> {
         let notes = self.notes();
-        self.write(scope, move |db, scope| {
+        let again = move |db: &Connection, scope: Option<&Scope>| {
             let tried = retry(db, scope, job)?;
             notes.jobs(tried > 0);
             Ok(tried)
-        })
+        };
+        match scope {
+            Some(scope) => self.write(scope, move |db, scope| again(db, Some(scope))),
+            None => {
+                let tried = self.write_each(move |db| again(db, None));
+                Box::pin(async move { Ok(tried.await?.into_iter().sum()) })
+            }
+        }
     }
 
     fn hurry(&self) -> StoreFuture<'_, u64> {
