@@ -196,6 +196,16 @@ pub async fn everybodys_jobs_are_tried_again(store: Arc<dyn Store>) {
     assert_eq!((store.jobs().retry(None, None).await.expect("tried again"), counts(&store).await.dead), (2, 0));
 }
 
+/// Whoever has everything made again has what was given up tried again, too, or it would stay removed.
+pub async fn making_again_brings_back_what_was_given_up(store: Arc<dyn Store>) {
+    let [ann, bob] = given_up(&store).await;
+    store.episodes().make_again(Some(&ann.scope)).await.expect("done");
+    let back = claim(&store, 0).await.expect("it is back");
+    assert_eq!((&back.scope, back.job.attempts, claim(&store, 0).await), (&ann.scope, 1, None));
+    store.episodes().make_again(None).await.expect("done");
+    assert_eq!(claim(&store, 0).await.map(|claim| claim.scope), Some(bob.scope));
+}
+
 /// Long lists come in pages.
 pub async fn jobs_are_listed_in_pages(store: Arc<dyn Store>) {
     let first = Talk::new(&store);
