@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use tokio::sync::Notify;
 use tracing::{debug, info, warn};
 
@@ -34,6 +34,9 @@ pub enum DigestError {
     /// Nobody made vectors.
     #[error("no vectors: {0}")]
     Embed(#[from] EmbedError),
+    /// Those who tried it were gone before they came to an end, too often.
+    #[error("whoever did it stopped before it was done, {ATTEMPTS_MAX} times")]
+    Lapsed,
     /// A job of a kind that this version does not know.
     #[error("this version knows no jobs of the kind `{0}`")]
     UnknownKind(JobKind),
@@ -126,6 +129,7 @@ impl Memory {
 
     async fn perform(&self, claim: &Claim, patient: bool) -> Result<Effect, DigestError> {
         match &claim.job.kind {
+            _ if claim.job.attempts > ATTEMPTS_MAX => Err(DigestError::Lapsed),
             kind if *kind == JobKind::CONSOLIDATE => self.consolidate(claim, patient).await,
             kind if *kind == JobKind::SUMMARISE => self.summarise_topic(claim, patient).await,
             kind if *kind == JobKind::LEARN => self.note_facts(claim, patient).await,
@@ -147,34 +151,37 @@ impl Memory {
 
     async fn note_failure(&self, claim: &Claim, error: &DigestError) -> Result<JobEnd, StoreError> {
         let Job { id, kind, session, attempts, .. } = &claim.job;
-        let away = matches!(error, DigestError::Store(cause) if cause.is_away());
-        // It is not the job's fault that the database is away: it is not given up for that.
-        let counted = if away { (*attempts).min(ATTEMPTS_MAX - 1) } else { *attempts };
-        let pause = next_try(counted, dice(*id, *attempts));
         let now = self.parts.clock.reading().wall;
+        if matches!(error, DigestError::Store(cause) if cause.is_away()) {
+            return self.wait_for_store(claim, error, now).await;
+        }
         // A server that says when to come back is taken at its word.
         let wanted = match error {
             DigestError::Model(failure) => failure.retry_after(now).unwrap_or_default(),
             _ => Duration::ZERO,
         };
+        let pause = next_try(*attempts, dice(*id, *attempts));
         let next = pause.map(|pause| now.saturating_add(pause.max(wanted)).unwrap_or(now));
         self.parts.meters.jobs_failed.one();
         let end = if next.is_some() { JobEnd::Failed } else { JobEnd::Dead };
-        if end == JobEnd::Dead {
-            self.parts.meters.jobs_dead.one();
-        }
         let what = format!("Job `{kind}` of session `{session}` failed ({attempts} times so far)");
-        match away {
-            // That is said once for each outage, by whoever watches over the database.
-            true => debug!(job.id = %id, "{what}: {error}"),
-            false => {
-                warn!(job.id = %id, session.id = %session, job.attempts = attempts, error = %error, "{what}: {error}")
-            }
-        }
+        warn!(job.id = %id, session.id = %session, job.attempts = attempts, error = %error, "{what}: {error}");
         match self.parts.store.jobs().fail(claim, &error.to_string(), next).await? {
-            Finished::Lost => Ok(JobEnd::Finished(Finished::Lost)),
-            _ => Ok(end),
+            Finished::Lost => return Ok(JobEnd::Finished(Finished::Lost)),
+            _ if end == JobEnd::Dead => self.parts.meters.jobs_dead.one(),
+            _ => {}
         }
+        Ok(end)
+    }
+
+    /// It is not the job's fault that the database is away: it waits as if nobody had tried it. That is said once for each
+    /// outage, by whoever watches over the database.
+    async fn wait_for_store(&self, claim: &Claim, error: &DigestError, now: Timestamp) -> Result<JobEnd, StoreError> {
+        let Job { id, kind, session, attempts, .. } = &claim.job;
+        debug!(job.id = %id, "Job `{kind}` of session `{session}` waits for the database: {error}");
+        let pause = next_try(1, dice(*id, *attempts)).unwrap_or_default();
+        let until = now.saturating_add(pause).unwrap_or(now);
+        self.parts.store.jobs().finish(claim, Effect::Later(until)).await.map(JobEnd::Finished)
     }
 
     /// Puts a job back that was not seen through.

@@ -22,8 +22,8 @@ pub trait Jobs: Send + Sync {
     /// whether there is such a session.
     fn enqueue(&self, scope: &Scope, session: SessionId, kind: JobKind) -> StoreFuture<'_, bool>;
 
-    /// Takes the next job that is due, or whose lease has lapsed, for as long as the lease. A job whose leases lapsed too
-    /// often is dead and is not taken.
+    /// Takes the next job that is due, or whose lease has lapsed, for as long as the lease. A job that is taken
+    /// for the sixth time was lost five times: whoever takes it gives it up.
     fn claim(&self, now: Timestamp, lease: SignedDuration) -> StoreFuture<'_, Option<Claim>>;
 
     /// Applies what a job came to and ends it, both or neither.

@@ -263,6 +263,24 @@ async fn everybodys_dead_jobs_can_be_tried_again() {
     assert_eq!(run(&house).await.done, 1);
 }
 
+/// A job that takes its process with it each time is given up as visibly as one that fails.
+#[tokio::test]
+async fn a_job_that_is_never_seen_through_is_given_up() {
+    let house = House::open();
+    open(&house).await;
+    say(&house, 1..=20).await;
+    for attempt in 1..=5 {
+        let claim = house.memory.claim_job().await.expect("claimed");
+        assert_eq!(claim.map(|claim| claim.job.attempts), Some(attempt));
+        house.clock.advance(SignedDuration::from_mins(6));
+    }
+    assert_eq!(run(&house).await, JobsRun { failed: 1, ..JobsRun::default() });
+    let counts = house.memory.job_counts(Some(&scope())).await.expect("counts");
+    let why = "whoever did it stopped before it was done, 5 times";
+    assert_eq!((counts.dead, counts.last_error.as_deref()), (1, Some(why)));
+    assert_eq!(house.metric("recalld_jobs_dead_total").await, 1);
+}
+
 /// Section 9: jobs and episodes are shown to whom they belong, in pages.
 #[tokio::test]
 async fn jobs_and_episodes_are_shown_to_their_owner() {

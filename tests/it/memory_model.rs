@@ -9,11 +9,12 @@ use recalld::clock::ManualClock;
 use recalld::digest::JobEnd;
 use recalld::episode::{Episode, Level};
 use recalld::id::SessionId;
+use recalld::job::ATTEMPTS_MAX;
 use recalld::model::ModelError;
 use recalld::model::memory::{Failure, Proposal};
 use recalld::model::summarise::{Summariser, SummaryFuture, Talk, Telling};
 use recalld::scope::{Scope, Tenant, User};
-use recalld::store::{Finished, PageRequest, Store, WhichTopics};
+use recalld::store::{Finished, PageRequest, Store, StoreError, WhichTopics};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
@@ -471,4 +472,21 @@ async fn a_very_long_topic_is_told_too() {
     tend(&house).await;
     house.memory.run_jobs_once().await.expect("jobs run");
     assert!(topic(&house).await["summary"].is_string(), "{}", topic(&house).await);
+}
+
+/// A database that goes away in the middle of a job, however often, is not the job's fault: it is done when that is back.
+#[tokio::test]
+async fn an_outage_is_no_try() {
+    let server = MemoryServer::start(Mood::Well).await;
+    let house = asking(&server, |_| ()).await;
+    say(&house, 1..=20).await;
+    rest(&house).await;
+    house.flaky.fail(Some(StoreError::Away("nobody answers".into())));
+    for _ in 0..2 * ATTEMPTS_MAX {
+        assert_eq!(work(&house).await, [JobEnd::Finished(Finished::Later)]);
+        house.clock.advance(SignedDuration::from_mins(11));
+    }
+    house.flaky.fail(None);
+    assert_eq!(work(&house).await, [JobEnd::Finished(Finished::Done)]);
+    check_told(&house, 10, &["small/summary-1"]).await;
 }

@@ -143,7 +143,7 @@ macro_rules! conformance {
             jobs::a_late_finish_counts_if_nobody_came,
             jobs::a_job_asked_for_meanwhile_runs_again,
             jobs::a_failing_job_waits_and_dies,
-            jobs::a_job_whose_leases_lapse_dies,
+            jobs::lapsed_leases_are_counted,
             jobs::jobs_are_given_back_and_released,
             jobs::a_deleted_session_takes_its_jobs_along,
             jobs::jobs_belong_to_their_user,

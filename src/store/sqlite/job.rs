@@ -16,13 +16,10 @@ use super::{Backend, consolidate, episode, facts, ledger};
 use crate::clock::from_micros;
 use crate::episode::EpisodeSettings;
 use crate::id::{JobId, SessionId};
-use crate::job::{ATTEMPTS_MAX, Job, JobKind, JobState};
+use crate::job::{Job, JobKind, JobState};
 use crate::scope::Scope;
 use crate::store::whose::Whose;
 use crate::store::{Claim, Effect, Finished, JobCounts, Jobs, Page, PageRequest, StoreError, StoreFuture};
-
-/// Said of a job that took its process with it each time.
-const LAPSED: &str = "whoever did it stopped before it was done";
 
 /// From how many turns that are not summarised a session is due; 0 is never.
 #[derive(Debug, Clone, Copy)]
@@ -140,18 +137,13 @@ fn read(row: &Row<'_>) -> sql::Result<Claim> {
     Ok(Claim { job, scope, ended_at, key, fence: row.get(10)? })
 }
 
-/// Takes the first job that is due. One that took its process with it too often is given up.
+/// Takes the first job that is due.
 fn claim(db: &Connection, now: i64, lease: SignedDuration) -> Result<Option<Claim>, StoreError> {
     loop {
-        let Some(FirstDue { key, attempts, tenant }) = first_due(db, sql::TAKE_FIRST_DUE, now)? else {
+        let Some(FirstDue { key, tenant }) = first_due(db, sql::TAKE_FIRST_DUE, now)? else {
             return Ok(None);
         };
         sql::enter(db, &tenant)?;
-        if attempts >= ATTEMPTS_MAX {
-            let sql = "UPDATE job SET state = 'dead', last_error = coalesce(last_error, ?2) WHERE key = ?1";
-            send(db, sql, params![key, LAPSED])?;
-            continue;
-        }
         let until = now.saturating_add(i64::try_from(lease.as_micros()).unwrap_or(i64::MAX));
         let take =
             "UPDATE job SET state = 'running', attempts = attempts + 1, fence = fence + 1, again = 0, run_at = ?2
@@ -170,14 +162,13 @@ fn claim(db: &Connection, now: i64, lease: SignedDuration) -> Result<Option<Clai
 /// A job that may be claimed.
 struct FirstDue {
     key: i64,
-    attempts: u32,
     /// Whose it is, where that has to be known before its session may be looked at.
     tenant: String,
 }
 
 fn first_due(db: &Connection, sql: &str, now: i64) -> Result<Option<FirstDue>, StoreError> {
     let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
-    let read = |row: &Row<'_>| Ok(FirstDue { key: row.get(0)?, attempts: row.get(1)?, tenant: row.get(2)? });
+    let read = |row: &Row<'_>| Ok(FirstDue { key: row.get(0)?, tenant: row.get(1)? });
     let found = statement.query_row([now], read).optional();
     found.map_err(|error| meaning(&error))
 }
