@@ -16,9 +16,10 @@ use crate::model::memory::Failure;
 use crate::scope::Scope;
 use crate::store::{Claim, Effect, Finished, JobCounts, Page, PageRequest, StoreError};
 
-/// How long a job may take before somebody else may try it; longer where a memory model may take its time.
-const LEASE: SignedDuration = SignedDuration::from_mins(5);
-const LEASE_METERED: SignedDuration = SignedDuration::from_mins(30);
+/// How long a job may take before somebody else may try it, beside what it waits for answers to its questions.
+const LEASE: Duration = Duration::from_secs(5 * 60);
+/// Questions of one job: a stretch that changed and a new one, the hour before and the hour of each, the session.
+const QUESTIONS_MAX: u32 = 7;
 /// Most jobs in one call of [`Memory::run_jobs_once`]; a job that never comes to an end must not keep its caller.
 const RUN_MAX: u64 = 100_000;
 
@@ -84,8 +85,13 @@ impl Memory {
     /// Takes the next job that is due.
     pub async fn claim_job(&self) -> Result<Option<Claim>, StoreError> {
         let now = self.parts.clock.reading().wall;
-        let lease = if self.parts.summariser.is_metered() { LEASE_METERED } else { LEASE };
-        self.parts.store.jobs().claim(now, lease).await
+        self.parts.store.jobs().claim(now, self.lease()).await
+    }
+
+    /// Nobody else may try a job while whoever does it is still answered.
+    fn lease(&self) -> SignedDuration {
+        let answers = self.parts.summariser.patience().saturating_mul(QUESTIONS_MAX);
+        SignedDuration::try_from(LEASE.saturating_add(answers)).unwrap_or(SignedDuration::MAX)
     }
 
     /// Does a job and ends it. May be dropped at any time: then the claim is still held, see [`Memory::give_job_back`].

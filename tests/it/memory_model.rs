@@ -11,7 +11,7 @@ use recalld::episode::{Episode, Level};
 use recalld::id::SessionId;
 use recalld::job::ATTEMPTS_MAX;
 use recalld::model::ModelError;
-use recalld::model::memory::{Failure, Proposal};
+use recalld::model::memory::{Failure, MemoryModel, MemoryModelSettings, Proposal};
 use recalld::model::summarise::{Summariser, SummaryFuture, Talk, Telling};
 use recalld::scope::{Scope, Tenant, User};
 use recalld::store::{Finished, PageRequest, Store, StoreError, WhichTopics};
@@ -489,4 +489,25 @@ async fn an_outage_is_no_try() {
     house.flaky.fail(None);
     assert_eq!(work(&house).await, [JobEnd::Finished(Finished::Done)]);
     check_told(&house, 10, &["small/summary-1"]).await;
+}
+
+/// A job is in one hand for as long as a patient server may answer it, however patient that is.
+#[tokio::test]
+async fn a_patient_server_is_waited_for() {
+    let timeout = Duration::from_secs(15 * 60);
+    let settings = MemoryModelSettings {
+        url: "http://127.0.0.1:9/v1".into(),
+        model: "slow".into(),
+        key: None,
+        timeout,
+        tokens_max: 64_000,
+    };
+    let model = MemoryModel::new(settings).expect("good settings");
+    let house = House::plan().summariser(Arc::new(model)).open();
+    house.post("/api/v1/sessions").json(json!({ "id": SESSION })).await.expect(201);
+    say(&house, 1..=20).await;
+    assert!(house.memory.claim_job().await.expect("claimed").is_some());
+    // A stretch, its hour and the session, each answered twice.
+    house.clock.advance(SignedDuration::from_mins(6 * 15));
+    assert_eq!(house.memory.claim_job().await.expect("claimed"), None);
 }
