@@ -1,7 +1,7 @@
 //! What follows a conversation in the background: episodes by number of turns, hour and session, made once.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use jiff::SignedDuration;
@@ -18,6 +18,7 @@ use recalld::store::{Finished, PageRequest, Store};
 use recalld::worker::Worker;
 use serde_json::json;
 use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
 
 use crate::house::{House, SESSION, eventually};
 
@@ -392,24 +393,58 @@ async fn arriving(arrivals: &[u64], rest: u64) {
     let house = House::plan().summariser(Arc::clone(&slow) as _).open();
     open(&house).await;
     say(&house, 1..=20).await;
-    let mut last = 20;
-    let working = tokio::spawn({
-        let memory = house.memory.clone();
-        async move { while memory.run_jobs_once().await.expect("jobs run").done > 0 {} }
-    });
+    let (mut last, mut let_go) = (20, 0);
+    let working = Working::start(&house);
     for more in arrivals {
-        // Somewhere in the middle of a run, or between two.
-        slow.go_on.add_permits(1);
-        tokio::task::yield_now().await;
+        // The summariser holds what it read, unless there is nothing to be told.
+        let holds = until_asked(&house, || slow.told.load(Ordering::SeqCst) > let_go).await;
         say(&house, last + 1..=last + more).await;
         last += more;
+        slow.go_on.add_permits(usize::from(holds));
+        let_go += usize::from(holds);
     }
+    assert!(let_go > 0, "something came while it was asked");
     slow.go_on.add_permits(10_000);
-    working.await.expect("it works");
     say(&house, last + 1..=last + rest).await;
     last += rest;
+    working.stop().await;
     run(&house).await;
     check_told_once(&house, last).await;
+}
+
+/// Whoever does jobs as they come, until told to stop.
+pub(crate) struct Working {
+    stop: Arc<AtomicBool>,
+    task: JoinHandle<()>,
+}
+
+impl Working {
+    pub(crate) fn start(house: &House) -> Self {
+        let (memory, stop) = (house.memory.clone(), Arc::new(AtomicBool::new(false)));
+        let stopped = Arc::clone(&stop);
+        let task = tokio::spawn(async move {
+            while !stopped.load(Ordering::SeqCst) {
+                memory.run_jobs_once().await.expect("jobs run");
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        });
+        Self { stop, task }
+    }
+
+    pub(crate) async fn stop(self) {
+        self.stop.store(true, Ordering::SeqCst);
+        self.task.await.expect("it works");
+    }
+}
+
+/// Waits until a summariser is asked, or no job is left that would ask it. Answers whether it is.
+pub(crate) async fn until_asked(house: &House, is_asked: impl Fn() -> bool) -> bool {
+    let settled = async || {
+        let counts = house.memory.job_counts(None).await.expect("counts");
+        let is_idle = counts.queued + counts.running == 0;
+        (is_asked() || is_idle).then(&is_asked)
+    };
+    eventually("a summariser is asked, or nothing is due", settled).await
 }
 
 /// Every turn is in one stretch or in the window, and every stretch says what its turns say.

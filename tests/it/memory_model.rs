@@ -20,6 +20,7 @@ use tokio::sync::Semaphore;
 
 use proptest::prelude::*;
 
+use crate::digest::{Working, until_asked};
 use crate::house::{House, OTHER_SESSION, SESSION};
 use crate::memory_server::{MemoryServer, Mood};
 
@@ -383,8 +384,11 @@ async fn d1_a_memory_model_names_topics() {
     assert!((1..=15).all(|n| summary.matches(&words(n)).count() == 1), "{summary}");
 }
 
-/// Tells everything that it is given, when it is let.
-struct Slow(Semaphore);
+/// Tells everything that it is given, when it is let, and counts.
+struct Slow {
+    told: AtomicUsize,
+    go_on: Semaphore,
+}
 
 impl Summariser for Slow {
     fn name(&self) -> &str {
@@ -393,7 +397,8 @@ impl Summariser for Slow {
 
     fn summarise(&self, talk: Talk) -> SummaryFuture<'_> {
         Box::pin(async move {
-            self.0.acquire().await.expect("an open gate").forget();
+            self.told.fetch_add(1, Ordering::SeqCst);
+            self.go_on.acquire().await.expect("an open gate").forget();
             let said = talk.said.iter().filter(|told| told.speaker == "user").map(|told| told.text.clone());
             let text = talk.before.into_iter().chain(said).collect::<Vec<_>>().join("\n");
             Ok(Proposal::free(Telling { text, title: None, made_by: "slow".into() }))
@@ -413,26 +418,25 @@ proptest! {
 }
 
 async fn arriving(arrivals: &[u64]) {
-    let slow = Arc::new(Slow(Semaphore::new(0)));
+    let slow = Arc::new(Slow { told: AtomicUsize::new(0), go_on: Semaphore::new(0) });
     let house = House::plan().summariser(Arc::clone(&slow) as _).open();
     house.post("/api/v1/sessions").json(json!({ "id": SESSION })).await.expect(201);
     say(&house, 1..=8).await;
     tend(&house).await;
-    let mut last = 8;
-    let working = tokio::spawn({
-        let memory = house.memory.clone();
-        async move { while memory.run_jobs_once().await.expect("jobs run").done > 0 {} }
-    });
+    let (mut last, mut let_go) = (8, 0);
+    let working = Working::start(&house);
     for more in arrivals {
-        // Somewhere in the middle of telling, or between two times.
-        slow.0.add_permits(1);
-        tokio::task::yield_now().await;
+        // The summariser holds what it read, unless there is nothing to be told.
+        let holds = until_asked(&house, || slow.told.load(Ordering::SeqCst) > let_go).await;
         say(&house, last + 1..=last + more).await;
         tend(&house).await;
         last += more;
+        slow.go_on.add_permits(usize::from(holds));
+        let_go += usize::from(holds);
     }
-    slow.0.add_permits(10_000);
-    working.await.expect("it works");
+    assert!(let_go > 0, "something came while it was asked");
+    slow.go_on.add_permits(10_000);
+    working.stop().await;
     tend(&house).await;
     house.memory.run_jobs_once().await.expect("jobs run");
     check_topics(&house, last).await;
