@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{ArgGroup, Args};
+use clap::Args;
 use indicatif::ProgressBar;
 use serde::Deserialize;
 
@@ -17,13 +17,12 @@ const TICK: Duration = Duration::from_millis(100);
 
 /// Flags of `digest`.
 #[derive(Debug, Args)]
-#[command(group(ArgGroup::new("again").args(["rebuild", "retry"]).multiple(true)))]
 pub(super) struct DigestArgs {
     /// Make again what follows from turns: summaries, and facts but for what people wrote or undid.
     #[arg(long)]
     rebuild: bool,
-    /// With --rebuild or --retry: those of everybody, not of one user.
-    #[arg(long, requires = "again")]
+    /// All of it for everybody, not for one user.
+    #[arg(long)]
     everyone: bool,
     /// Try jobs again that were given up.
     #[arg(long)]

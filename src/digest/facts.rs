@@ -47,21 +47,28 @@ impl Memory {
     /// Learns from a part of what was said. To be called again until there is nothing; answers how many turns there
     /// were.
     pub async fn learn_facts(&self) -> Result<usize, StoreError> {
+        Ok(self.learn_some().await?.len())
+    }
+
+    /// The same, answering whose turns there were, one by one.
+    pub async fn learn_some(&self) -> Result<Vec<Scope>, StoreError> {
         let due = self.parts.store.facts().fact_todo(TURNS).await?;
         if due.is_empty() {
-            return Ok(0);
+            return Ok(Vec::new());
         }
         // Asked for first: a turn that was understood leaves the list, and nothing would ask for it again.
         self.ask_for_notes(&due).await?;
         let understood = due.iter().map(|due| self.understood(due)).collect();
-        let Learned { turns, changes, forgets } = self.parts.store.facts().learn(understood).await?;
-        self.meters().turns_understood.many(turns as u64);
+        let Learned { mut turns, changes, forgets } = self.parts.store.facts().learn(understood).await?;
+        self.meters().turns_understood.many(turns.len() as u64);
         changes.iter().for_each(|(scope, change)| self.tell_change(scope, change));
         // What somebody asked to have forgotten is not only taken back: its words go, as when a person erases a fact.
         for (scope, fact) in &forgets {
             self.parts.store.erasures().erase(Erasure::Fact(scope.clone(), *fact)).await?;
         }
-        Ok(turns + forgets.len())
+        // They are looked at once more.
+        turns.extend(forgets.into_iter().map(|(scope, _)| scope));
+        Ok(turns)
     }
 
     /// What the built-in understands of a turn.

@@ -69,10 +69,15 @@ impl Memory {
     /// Does every job that is due, and those that wait for nothing but a conversation to rest. To be called by whoever has no
     /// worker, or no time.
     pub async fn run_jobs_once(&self) -> Result<JobsRun, StoreError> {
-        self.parts.store.jobs().hurry().await?;
+        self.run_jobs_of(None).await
+    }
+
+    /// The same for one user, or for everybody: what is others' is left to rest.
+    pub async fn run_jobs_of(&self, scope: Option<&Scope>) -> Result<JobsRun, StoreError> {
+        self.parts.store.jobs().hurry(scope).await?;
         let mut run = JobsRun::default();
         while run.done + run.failed + run.lost < RUN_MAX {
-            let Some(claim) = self.claim_job().await? else { break };
+            let Some(claim) = self.claim_job_of(scope).await? else { break };
             match self.do_job(&claim, false).await? {
                 JobEnd::Finished(Finished::Done | Finished::Again) => run.done += 1,
                 JobEnd::Finished(Finished::Changed | Finished::Lost | Finished::Later) => run.lost += 1,
@@ -84,8 +89,12 @@ impl Memory {
 
     /// Takes the next job that is due.
     pub async fn claim_job(&self) -> Result<Option<Claim>, StoreError> {
+        self.claim_job_of(None).await
+    }
+
+    async fn claim_job_of(&self, scope: Option<&Scope>) -> Result<Option<Claim>, StoreError> {
         let now = self.parts.clock.reading().wall;
-        self.parts.store.jobs().claim(now, self.lease()).await
+        self.parts.store.jobs().claim(scope, now, self.lease()).await
     }
 
     /// Nobody else may try a job while whoever does it is still answered.

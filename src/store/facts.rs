@@ -139,8 +139,8 @@ pub struct Noted {
 /// What learning came to.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Learned {
-    /// Turns that are done.
-    pub turns: usize,
+    /// Whose turns are done, one by one.
+    pub turns: Vec<Scope>,
     /// What changed.
     pub changes: Vec<(Scope, Change)>,
     /// Facts that are to be erased before their turns are done.
@@ -150,9 +150,10 @@ pub struct Learned {
 impl Learned {
     /// Both together.
     pub(super) fn and(mut self, other: Self) -> Self {
+        self.turns.extend(other.turns);
         self.changes.extend(other.changes);
         self.forgets.extend(other.forgets);
-        Self { turns: self.turns + other.turns, ..self }
+        self
     }
 }
 

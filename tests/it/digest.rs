@@ -20,7 +20,7 @@ use serde_json::json;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
-use crate::house::{House, SESSION, eventually};
+use crate::house::{House, OTHER_SESSION, SESSION, eventually};
 
 fn scope() -> Scope {
     Scope::new(Tenant::default(), User::anonymous())
@@ -314,6 +314,24 @@ async fn jobs_and_episodes_are_shown_to_their_owner() {
     assert_eq!((&report["episodes_dropped"], &report["jobs_done"]), (&json!(6), &json!(1)));
     let again = house.pages(&path, "episodes").await;
     assert_eq!(again, told, "made again, it is the same");
+}
+
+/// A digest is of whoever asks for it: what waits for others is neither done nor counted, unless it is for everybody.
+#[tokio::test]
+async fn a_digest_is_of_whoever_asks() {
+    let house = House::open();
+    for (user, id) in [("ann", SESSION), ("bob", OTHER_SESSION)] {
+        house.post("/api/v1/sessions").user(user).json(json!({ "id": id })).await.expect(201);
+        for n in 1..=20 {
+            let turn = json!({ "query": format!("I planted {n} roses."), "response": "Noted." });
+            house.post(&format!("/api/v1/sessions/{id}/turns")).user(user).json(turn).await.expect(201);
+        }
+    }
+    let report = house.post("/api/v1/digest").user("ann").send().await.expect(200);
+    let waits = house.memory.job_counts(None).await.expect("counts").queued;
+    assert_eq!((&report["jobs_done"], &report["turns_understood"], waits), (&json!(1), &json!(20), 1));
+    let report = house.post("/api/v1/digest?everyone=true").send().await.expect(200);
+    assert_eq!((&report["jobs_done"], house.metric("recalld_jobs_queued").await), (&json!(1), 0));
 }
 
 /// Deleting a session removes what was told of it, for everybody to see.

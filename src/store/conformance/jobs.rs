@@ -21,7 +21,7 @@ fn later(minutes: i64) -> Timestamp {
 }
 
 async fn claim(store: &Arc<dyn Store>, minutes: i64) -> Option<Claim> {
-    store.jobs().claim(later(minutes), LEASE).await.expect("jobs are claimed")
+    store.jobs().claim(None, later(minutes), LEASE).await.expect("jobs are claimed")
 }
 
 async fn finish(store: &Arc<dyn Store>, claim: &Claim) -> Finished {
@@ -203,6 +203,22 @@ pub async fn making_again_brings_back_what_was_given_up(store: Arc<dyn Store>) {
     assert_eq!(claim(&store, 0).await.map(|claim| claim.scope), Some(bob.scope));
 }
 
+/// Whoever works for one user takes and hurries nobody else's.
+pub async fn jobs_are_claimed_for_one_user(store: Arc<dyn Store>) {
+    let ann = Talk::new(&store);
+    let (bob, eve) = (ann.another().of("acme", "bob"), ann.another().of("globex", "eve"));
+    fill(&ann, WINDOW).await;
+    fill(&bob, WINDOW).await;
+    let of = async |talk: &Talk| store.jobs().claim(Some(&talk.scope), later(0), LEASE).await.expect("a look");
+    assert_eq!(of(&eve).await, None);
+    let held = of(&bob).await.expect("one is due");
+    assert_eq!((&held.scope, held.job.attempts, of(&bob).await), (&bob.scope, 1, None));
+    store.jobs().finish(&held, Effect::Later(later(60))).await.expect("it is put off");
+    assert_eq!(store.jobs().hurry(Some(&ann.scope)).await.expect("hurried"), 0);
+    assert_eq!((of(&bob).await, store.jobs().hurry(Some(&bob.scope)).await.expect("hurried")), (None, 1));
+    assert!(of(&bob).await.is_some() && of(&ann).await.is_some());
+}
+
 /// Long lists come in pages.
 pub async fn jobs_are_listed_in_pages(store: Arc<dyn Store>) {
     let first = Talk::new(&store);
@@ -233,11 +249,11 @@ pub async fn a_job_that_is_too_early_waits(store: Arc<dyn Store>) {
     let early = claim(&store, 0).await.expect("one is due");
     let put_off = store.jobs().finish(&early, Effect::Later(later(10))).await.expect("it is put off");
     assert_eq!((put_off, claim(&store, 9).await), (Finished::Later, None));
-    assert_eq!(store.jobs().hurry().await.expect("hurried"), 1);
+    assert_eq!(store.jobs().hurry(None).await.expect("hurried"), 1);
     let again = claim(&store, 9).await.expect("it is due");
     assert_eq!((again.job.attempts, again.job.id), (1, early.job.id));
     store.jobs().fail(&again, "no", Some(later(20))).await.expect("noted");
-    assert_eq!(store.jobs().hurry().await.expect("hurried"), 0, "what failed waits");
+    assert_eq!(store.jobs().hurry(None).await.expect("hurried"), 0, "what failed waits");
 }
 
 /// Ending a session is noted, and lets its jobs run that wait for nothing but its rest.

@@ -149,6 +149,7 @@ macro_rules! conformance {
             jobs::jobs_belong_to_their_user,
             jobs::everybodys_jobs_are_tried_again,
             jobs::making_again_brings_back_what_was_given_up,
+            jobs::jobs_are_claimed_for_one_user,
             jobs::jobs_are_listed_in_pages,
             jobs::new_jobs_are_told,
             jobs::a_job_that_is_too_early_waits,

@@ -105,6 +105,9 @@ pub(super) fn ask_for(db: &Connection, session_key: i64, kind: &JobKind) -> Resu
     send(db, sql, params![session_key, kind.as_str()])
 }
 
+/// Which jobs are a user's.
+const OF_USER: &str = "session IN (SELECT key FROM session WHERE tenant = ?1 AND user = ?2)";
+
 /// Jobs that wait for nothing but a conversation to rest.
 const HURRY: &str = "UPDATE job SET run_at = 0 WHERE state = 'queued' AND run_at > 0 AND last_error IS NULL";
 
@@ -137,26 +140,42 @@ fn read(row: &Row<'_>) -> sql::Result<Claim> {
     Ok(Claim { job, scope, ended_at, key, fence: row.get(10)? })
 }
 
-/// Takes the first job that is due.
+/// Takes the first job that is due, whosever it is.
 fn claim(db: &Connection, now: i64, lease: SignedDuration) -> Result<Option<Claim>, StoreError> {
     loop {
         let Some(FirstDue { key, tenant }) = first_due(db, sql::TAKE_FIRST_DUE, now)? else {
             return Ok(None);
         };
         sql::enter(db, &tenant)?;
-        let until = now.saturating_add(i64::try_from(lease.as_micros()).unwrap_or(i64::MAX));
-        let take =
-            "UPDATE job SET state = 'running', attempts = attempts + 1, fence = fence + 1, again = 0, run_at = ?2
-                    WHERE key = ?1";
-        send(db, take, params![key, until])?;
-        let sql = format!("SELECT {COLUMNS} FROM job JOIN session ON session.key = job.session WHERE job.key = ?1");
-        let found = db.query_row(&sql, [key], read).optional().map_err(|error| meaning(&error))?;
-        match found {
-            Some(claim) => return Ok(Some(claim)),
-            // Its session is gone, whoever removed that.
-            None => drop(execute(db, "DELETE FROM job WHERE key = ?1", [key])?),
+        if let Some(claim) = take(db, key, now, lease)? {
+            return Ok(Some(claim));
         }
     }
+}
+
+/// Takes the first job of a user that is due.
+fn claim_of(db: &Connection, scope: &Scope, now: i64, lease: SignedDuration) -> Result<Option<Claim>, StoreError> {
+    let sql = format!(
+        "SELECT key FROM job WHERE state <> 'dead' AND run_at <= ?3 AND {OF_USER} ORDER BY run_at, key LIMIT 1 {}",
+        sql::SKIPPING_TAKEN
+    );
+    let values = params![scope.tenant().as_str(), scope.user().as_str(), now];
+    let found = db.query_row(&sql, values, |row| row.get(0)).optional().map_err(|error| meaning(&error))?;
+    found.map_or(Ok(None), |key| take(db, key, now, lease))
+}
+
+/// Takes a job, unless its session is gone, whoever removed that.
+fn take(db: &Connection, key: i64, now: i64, lease: SignedDuration) -> Result<Option<Claim>, StoreError> {
+    let until = now.saturating_add(i64::try_from(lease.as_micros()).unwrap_or(i64::MAX));
+    let take = "UPDATE job SET state = 'running', attempts = attempts + 1, fence = fence + 1, again = 0, run_at = ?2
+                WHERE key = ?1";
+    send(db, take, params![key, until])?;
+    let sql = format!("SELECT {COLUMNS} FROM job JOIN session ON session.key = job.session WHERE job.key = ?1");
+    let found = db.query_row(&sql, [key], read).optional().map_err(|error| meaning(&error))?;
+    if found.is_none() {
+        execute(db, "DELETE FROM job WHERE key = ?1", [key])?;
+    }
+    Ok(found)
 }
 
 /// A job that may be claimed.
@@ -315,10 +334,13 @@ impl Jobs for Backend {
         })
     }
 
-    fn claim(&self, now: Timestamp, lease: SignedDuration) -> StoreFuture<'_, Option<Claim>> {
+    fn claim(&self, scope: Option<&Scope>, now: Timestamp, lease: SignedDuration) -> StoreFuture<'_, Option<Claim>> {
+        let now = now.as_microsecond();
+        if let Some(scope) = scope {
+            return self.write(scope, move |db, scope| claim_of(db, scope, now, lease));
+        }
         Box::pin(async move {
             // A look costs no transaction; most of the time there is nothing.
-            let now = now.as_microsecond();
             match self.read_here_for(Whose::Ours, move |db| first_due(db, sql::FIRST_DUE, now)).await? {
                 Some(_) => self.write_for(Whose::Ours, move |db| claim(db, now, lease)).await,
                 None => Ok(None),
@@ -373,8 +395,14 @@ impl Jobs for Backend {
         }
     }
 
-    fn hurry(&self) -> StoreFuture<'_, u64> {
-        self.write_for(Whose::Ours, |db| execute(db, HURRY, []).map(|hurried| hurried as u64))
+    fn hurry(&self, scope: Option<&Scope>) -> StoreFuture<'_, u64> {
+        let Some(scope) = scope else {
+            return self.write_for(Whose::Ours, |db| execute(db, HURRY, []).map(|hurried| hurried as u64));
+        };
+        self.write(scope, |db, scope| {
+            let who = params![scope.tenant().as_str(), scope.user().as_str()];
+            execute(db, &format!("{HURRY} AND {OF_USER}"), who).map(|hurried| hurried as u64)
+        })
     }
 
     fn end_session(&self, scope: &Scope, session: SessionId, at: Timestamp) -> StoreFuture<'_, bool> {

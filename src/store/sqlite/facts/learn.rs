@@ -56,7 +56,7 @@ fn done(db: &Connection, one: &Understood, turn: i64, learned: &mut Learned) -> 
     if one.maker == Maker::Builtin {
         send(db, "DELETE FROM fact_todo WHERE turn = ?1", [turn])?;
     }
-    learned.turns += 1;
+    learned.turns.push(one.scope.clone());
     Ok(())
 }
 
