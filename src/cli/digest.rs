@@ -21,8 +21,8 @@ pub(super) struct DigestArgs {
     /// Make again what follows from turns: summaries, and facts but for what people wrote or undid.
     #[arg(long)]
     rebuild: bool,
-    /// With --rebuild: those of everybody, not of one user.
-    #[arg(long, requires = "rebuild")]
+    /// All of it for everybody, not for one user.
+    #[arg(long)]
     everyone: bool,
     /// Try jobs again that were given up.
     #[arg(long)]
@@ -43,7 +43,7 @@ struct Report {
 pub(super) fn digest(common: &Common, args: &DigestArgs) -> anyhow::Result<ExitCode> {
     with_client(common, Need::Recall, async |client| {
         if args.retry {
-            client.post("/api/v1/jobs/retry").await?;
+            client.post(&format!("/api/v1/jobs/retry?everyone={}", args.everyone)).await?;
         }
         // Shown on a terminal only.
         let spinner = ProgressBar::new_spinner().with_message("summarising");

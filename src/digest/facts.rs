@@ -15,7 +15,7 @@ use crate::id::MessageId;
 use crate::memory::Memory;
 use crate::message::{Message, Role};
 use crate::scope::Scope;
-use crate::store::{DueFacts, Erasure, FactCounts, StoreError, Understood};
+use crate::store::{DueFacts, Erasure, FactCounts, Learned, StoreError, Understood};
 
 /// Turns that are understood in one transaction.
 const TURNS: usize = 64;
@@ -47,21 +47,32 @@ impl Memory {
     /// Learns from a part of what was said. To be called again until there is nothing; answers how many turns there
     /// were.
     pub async fn learn_facts(&self) -> Result<usize, StoreError> {
+        Ok(self.learn_some().await?.len())
+    }
+
+    /// The same, answering whose turns there were, one by one.
+    pub async fn learn_some(&self) -> Result<Vec<Scope>, StoreError> {
         let due = self.parts.store.facts().fact_todo(TURNS).await?;
         if due.is_empty() {
-            return Ok(0);
+            return Ok(Vec::new());
         }
-        let (understood, forgets): (_, Vec<Vec<MessageId>>) = due.iter().map(|due| self.understood(due)).unzip();
-        let learned = self.parts.store.facts().learn(understood).await?;
-        self.meters().turns_understood.many(learned.turns as u64);
-        learned.changes.iter().for_each(|(scope, change)| self.tell_change(scope, change));
-        self.erase_forgotten(&learned.changes, &forgets.concat()).await?;
+        // Asked for first: a turn that was understood leaves the list, and nothing would ask for it again.
         self.ask_for_notes(&due).await?;
-        Ok(learned.turns)
+        let understood = due.iter().map(|due| self.understood(due)).collect();
+        let Learned { mut turns, changes, forgets } = self.parts.store.facts().learn(understood).await?;
+        self.meters().turns_understood.many(turns.len() as u64);
+        changes.iter().for_each(|(scope, change)| self.tell_change(scope, change));
+        // What somebody asked to have forgotten is not only taken back: its words go, as when a person erases a fact.
+        for (scope, fact) in &forgets {
+            self.parts.store.erasures().erase(Erasure::Fact(scope.clone(), *fact)).await?;
+        }
+        // They are looked at once more.
+        turns.extend(forgets.into_iter().map(|(scope, _)| scope));
+        Ok(turns)
     }
 
     /// What the built-in understands of a turn.
-    fn understood(&self, due: &DueFacts) -> (Understood, Vec<MessageId>) {
+    fn understood(&self, due: &DueFacts) -> Understood {
         let mut all = Weighed::default();
         for (id, message) in due.turn.identified().filter(|(_, message)| is_users_own(message, &due.scope)) {
             let echoes: Vec<&str> = due.before.iter().map(String::as_str).collect();
@@ -74,16 +85,7 @@ impl Memory {
         self.meters().facts_refused.many(refused.values().sum());
         let (scope, turn, stamp, maker) = (due.scope.clone(), due.turn.id, due.stamp, Maker::Builtin);
         let refused = refused.into_iter().collect();
-        (Understood { scope, turn, stamp, maker, statements, refused }, forgets)
-    }
-
-    /// What somebody asked to have forgotten is not only taken back: its words go, as when a person erases a fact.
-    async fn erase_forgotten(&self, changes: &[(Scope, Change)], forgets: &[MessageId]) -> Result<(), StoreError> {
-        let asked = |change: &Change| change.fact.ended_by.is_some_and(|message| forgets.contains(&message));
-        for (scope, change) in changes.iter().filter(|(_, change)| change.what == What::Retract && asked(change)) {
-            self.parts.store.erasures().erase(Erasure::Fact(scope.clone(), change.fact.id)).await?;
-        }
-        Ok(())
+        Understood { scope, turn, stamp, maker, statements, forgets, refused }
     }
 
     pub(super) fn heard<'a>(&self, message: &'a Message, echoes: &'a [&'a str]) -> Heard<'a> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use tokio::sync::Notify;
 use tracing::{debug, info, warn};
 
@@ -16,9 +16,10 @@ use crate::model::memory::Failure;
 use crate::scope::Scope;
 use crate::store::{Claim, Effect, Finished, JobCounts, Page, PageRequest, StoreError};
 
-/// How long a job may take before somebody else may try it; longer where a memory model may take its time.
-const LEASE: SignedDuration = SignedDuration::from_mins(5);
-const LEASE_METERED: SignedDuration = SignedDuration::from_mins(30);
+/// How long a job may take before somebody else may try it, beside what it waits for answers to its questions.
+const LEASE: Duration = Duration::from_secs(5 * 60);
+/// Questions of one job: a stretch that changed and a new one, the hour before and the hour of each, the session.
+const QUESTIONS_MAX: u32 = 7;
 /// How long a job waits for somebody who can read what it is about.
 const NEWER_PAUSE: SignedDuration = SignedDuration::from_mins(10);
 /// Most jobs in one call of [`Memory::run_jobs_once`]; a job that never comes to an end must not keep its caller.
@@ -36,6 +37,9 @@ pub enum DigestError {
     /// Nobody made vectors.
     #[error("no vectors: {0}")]
     Embed(#[from] EmbedError),
+    /// Those who tried it were gone before they came to an end, too often.
+    #[error("whoever did it stopped before it was done, {ATTEMPTS_MAX} times")]
+    Lapsed,
     /// A job of a kind that this version does not know.
     #[error("this version knows no jobs of the kind `{0}`")]
     UnknownKind(JobKind),
@@ -67,10 +71,15 @@ impl Memory {
     /// Does every job that is due, and those that wait for nothing but a conversation to rest. To be called by whoever has no
     /// worker, or no time.
     pub async fn run_jobs_once(&self) -> Result<JobsRun, StoreError> {
-        self.parts.store.jobs().hurry().await?;
+        self.run_jobs_of(None).await
+    }
+
+    /// The same for one user, or for everybody: what is others' is left to rest.
+    pub async fn run_jobs_of(&self, scope: Option<&Scope>) -> Result<JobsRun, StoreError> {
+        self.parts.store.jobs().hurry(scope).await?;
         let mut run = JobsRun::default();
         while run.done + run.failed + run.lost < RUN_MAX {
-            let Some(claim) = self.claim_job().await? else { break };
+            let Some(claim) = self.claim_job_of(scope).await? else { break };
             match self.do_job(&claim, false).await? {
                 JobEnd::Finished(Finished::Done | Finished::Again) => run.done += 1,
                 JobEnd::Finished(Finished::Changed | Finished::Lost | Finished::Later) => run.lost += 1,
@@ -82,9 +91,18 @@ impl Memory {
 
     /// Takes the next job that is due.
     pub async fn claim_job(&self) -> Result<Option<Claim>, StoreError> {
+        self.claim_job_of(None).await
+    }
+
+    async fn claim_job_of(&self, scope: Option<&Scope>) -> Result<Option<Claim>, StoreError> {
         let now = self.parts.clock.reading().wall;
-        let lease = if self.parts.summariser.is_metered() { LEASE_METERED } else { LEASE };
-        self.parts.store.jobs().claim(now, lease).await
+        self.parts.store.jobs().claim(scope, now, self.lease()).await
+    }
+
+    /// Nobody else may try a job while whoever does it is still answered.
+    fn lease(&self) -> SignedDuration {
+        let answers = self.parts.summariser.patience().saturating_mul(QUESTIONS_MAX);
+        SignedDuration::try_from(LEASE.saturating_add(answers)).unwrap_or(SignedDuration::MAX)
     }
 
     /// Does a job and ends it. May be dropped at any time: then the claim is still held, see [`Memory::give_job_back`].
@@ -128,6 +146,7 @@ impl Memory {
 
     async fn perform(&self, claim: &Claim, patient: bool) -> Result<Effect, DigestError> {
         let effect = match &claim.job.kind {
+            _ if claim.job.attempts > ATTEMPTS_MAX => Err(DigestError::Lapsed),
             kind if *kind == JobKind::CONSOLIDATE => self.consolidate(claim, patient).await,
             kind if *kind == JobKind::SUMMARISE => self.summarise_topic(claim, patient).await,
             kind if *kind == JobKind::LEARN => self.note_facts(claim, patient).await,
@@ -161,34 +180,37 @@ impl Memory {
 
     async fn note_failure(&self, claim: &Claim, error: &DigestError) -> Result<JobEnd, StoreError> {
         let Job { id, kind, session, attempts, .. } = &claim.job;
-        let away = matches!(error, DigestError::Store(cause) if cause.is_away());
-        // It is not the job's fault that the database is away: it is not given up for that.
-        let counted = if away { (*attempts).min(ATTEMPTS_MAX - 1) } else { *attempts };
-        let pause = next_try(counted, dice(*id, *attempts));
         let now = self.parts.clock.reading().wall;
+        if matches!(error, DigestError::Store(cause) if cause.is_away()) {
+            return self.wait_for_store(claim, error, now).await;
+        }
         // A server that says when to come back is taken at its word.
         let wanted = match error {
             DigestError::Model(failure) => failure.retry_after(now).unwrap_or_default(),
             _ => Duration::ZERO,
         };
+        let pause = next_try(*attempts, dice(*id, *attempts));
         let next = pause.map(|pause| now.saturating_add(pause.max(wanted)).unwrap_or(now));
         self.parts.meters.jobs_failed.one();
         let end = if next.is_some() { JobEnd::Failed } else { JobEnd::Dead };
-        if end == JobEnd::Dead {
-            self.parts.meters.jobs_dead.one();
-        }
         let what = format!("Job `{kind}` of session `{session}` failed ({attempts} times so far)");
-        match away {
-            // That is said once for each outage, by whoever watches over the database.
-            true => debug!(job.id = %id, "{what}: {error}"),
-            false => {
-                warn!(job.id = %id, session.id = %session, job.attempts = attempts, error = %error, "{what}: {error}")
-            }
-        }
+        warn!(job.id = %id, session.id = %session, job.attempts = attempts, error = %error, "{what}: {error}");
         match self.parts.store.jobs().fail(claim, &error.to_string(), next).await? {
-            Finished::Lost => Ok(JobEnd::Finished(Finished::Lost)),
-            _ => Ok(end),
+            Finished::Lost => return Ok(JobEnd::Finished(Finished::Lost)),
+            _ if end == JobEnd::Dead => self.parts.meters.jobs_dead.one(),
+            _ => {}
         }
+        Ok(end)
+    }
+
+    /// It is not the job's fault that the database is away: it waits as if nobody had tried it. That is said once for each
+    /// outage, by whoever watches over the database.
+    async fn wait_for_store(&self, claim: &Claim, error: &DigestError, now: Timestamp) -> Result<JobEnd, StoreError> {
+        let Job { id, kind, session, attempts, .. } = &claim.job;
+        debug!(job.id = %id, "Job `{kind}` of session `{session}` waits for the database: {error}");
+        let pause = next_try(1, dice(*id, *attempts)).unwrap_or_default();
+        let until = now.saturating_add(pause).unwrap_or(now);
+        self.parts.store.jobs().finish(claim, Effect::Later(until)).await.map(JobEnd::Finished)
     }
 
     /// Puts a job back that was not seen through.
@@ -211,8 +233,8 @@ impl Memory {
         self.parts.store.jobs().counts(scope).await
     }
 
-    /// Tries jobs again that were given up or wait for their next try, all of a user's or one.
-    pub async fn retry_jobs(&self, scope: &Scope, job: Option<JobId>) -> Result<u64, StoreError> {
+    /// Tries jobs again that were given up or wait for their next try, of one user or of everybody, all or one.
+    pub async fn retry_jobs(&self, scope: Option<&Scope>, job: Option<JobId>) -> Result<u64, StoreError> {
         self.parts.store.jobs().retry(scope, job).await
     }
 

@@ -60,20 +60,22 @@ impl Memory {
         let noted = match said.iter().any(|said| is_personal(&said.message.text)) {
             true => self.noted(claim, &said).await?,
             // Nobody speaks of themselves: there is nothing to ask.
-            false => Vec::new(),
+            false => Some(Vec::new()),
         };
-        let understood = unread.turns.iter().map(|due| self.noted_of(due, &said, &noted)).collect();
+        // What was noted before stays where nobody could read it again: it was said all the same.
+        let understood = noted
+            .map_or_else(Vec::new, |noted| unread.turns.iter().map(|due| self.noted_of(due, &said, &noted)).collect());
         let to = unread.turns.last().map_or(unread.from, |due| due.turn.number);
         Ok(Effect::Learn(Box::new(Noted { from: unread.from, to, understood, more: unread.more })))
     }
 
-    /// What a memory model notes; nothing where it cannot, because the patterns have done their part already.
-    async fn noted(&self, claim: &Claim, said: &[Said<'_>]) -> Result<Vec<NotedFact>, DigestError> {
+    /// What a memory model notes; `None` where it cannot, which is no word about what was said.
+    async fn noted(&self, claim: &Claim, said: &[Said<'_>]) -> Result<Option<Vec<NotedFact>>, DigestError> {
         let utterance = |said: &Said<'_>| Utterance { text: said.message.text.clone(), at: said.message.created_at };
         let Some(asked) = self.parts.summariser.note_facts(said.iter().map(utterance).collect()) else {
-            return Ok(Vec::new());
+            return Ok(None);
         };
-        Ok(self.propose(Asking { claim, topic: None }, asked).await?.unwrap_or_default())
+        self.propose(Asking { claim, topic: None }, asked).await
     }
 
     /// What of it was stated in a turn.
@@ -92,6 +94,7 @@ impl Memory {
             stamp: due.stamp,
             maker: Maker::Model,
             statements: all.statements,
+            forgets: Vec::new(),
             refused: all.refused.into_iter().collect(),
         }
     }

@@ -12,13 +12,15 @@ use crate::model::builtin::summary;
 use crate::model::summarise::{Talk, Telling, Told};
 use crate::store::{Claim, Effect, TopicTold, Untold, UntoldTurn};
 
-/// Turns that are read at once; what is left is told by the next run.
+/// Turns that are read at once, if that fills a window; what is left is told by the next run.
 const TURNS_MAX: usize = 64;
 
 impl Memory {
     /// Tells one of a user's topics on.
     pub(super) async fn summarise_topic(&self, claim: &Claim, patient: bool) -> Result<Effect, DigestError> {
-        let Some(untold) = self.parts.store.topics().topic_to_tell(&claim.scope, TURNS_MAX).await? else {
+        // A turn has one message or more, so that so many turns fill the window: of fewer none might leave it.
+        let turns_max = TURNS_MAX.max(self.settings.episodes.topic.at);
+        let Some(untold) = self.parts.store.topics().topic_to_tell(&claim.scope, turns_max).await? else {
             return Ok(Effect::Nothing);
         };
         let rests_until = self.rests_until(claim, untold.last_used, untold.bytes()).filter(|_| patient);

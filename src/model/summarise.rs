@@ -4,6 +4,7 @@
 //! wrote remembers who made it, and what it cannot do the built-in does.
 
 use std::pin::Pin;
+use std::time::Duration;
 
 use jiff::Timestamp;
 
@@ -27,6 +28,11 @@ pub trait Summariser: Send + Sync + 'static {
     /// Whether asking costs something: then it is asked sparingly, and what it costs is counted and bounded.
     fn is_metered(&self) -> bool {
         false
+    }
+
+    /// How long a question may take at most; no time to speak of where nobody outside is asked.
+    fn patience(&self) -> Duration {
+        Duration::ZERO
     }
 
     /// Says briefly what was said. Dropping the future cancels it.
@@ -115,6 +121,10 @@ impl Summariser for MemoryModel {
 
     fn is_metered(&self) -> bool {
         true
+    }
+
+    fn patience(&self) -> Duration {
+        MemoryModel::patience(self)
     }
 
     fn note_facts(&self, said: Vec<Utterance>) -> Option<NotedFuture<'_>> {

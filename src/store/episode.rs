@@ -29,7 +29,8 @@ pub trait Episodes: Send + Sync {
     fn tier(&self, scope: &Scope, session: SessionId, wanted: Wanted) -> StoreFuture<'_, Vec<Episode>>;
 
     /// Removes what can be made again from turns, of one user or of everybody, and asks for it to be made: episodes, and
-    /// what topics tell and know. What tells of turns that are gone stays, and what people said of topics. Answers how many episodes went.
+    /// what topics tell and know. What tells of turns that are gone stays, and what people said of topics. Jobs that were given
+    /// up are tried again. Answers how many episodes went.
     fn make_again(&self, scope: Option<&Scope>) -> StoreFuture<'_, u64>;
 
     /// What may be recalled: summaries that say something, of which no turn has changed, in the order they were first

@@ -25,7 +25,8 @@ pub trait Facts: Send + Sync {
     fn fact_todo(&self, limit: usize) -> StoreFuture<'_, Vec<DueFacts>>;
 
     /// Takes what somebody understood of turns in place of what they understood before; doing so twice is doing it
-    /// once. A turn that changed meanwhile is passed over and stays on the list.
+    /// once. A turn that changed meanwhile is passed over and stays on the list, and so does one that ended facts to
+    /// have them forgotten, until those are erased.
     fn learn(&self, understood: Vec<Understood>) -> StoreFuture<'_, Learned>;
 
     /// Turns of a session that no memory model has read yet, oldest first, up to the first that is being answered.
@@ -105,6 +106,8 @@ pub struct Understood {
     pub maker: Maker,
     /// What it states.
     pub statements: Vec<Statement>,
+    /// Messages of it that ask for facts to be forgotten, not only ended.
+    pub forgets: Vec<MessageId>,
     /// How often something was no fact, by reason.
     pub refused: Vec<(&'static str, u64)>,
 }
@@ -136,17 +139,21 @@ pub struct Noted {
 /// What learning came to.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Learned {
-    /// Turns that are done.
-    pub turns: usize,
+    /// Whose turns are done, one by one.
+    pub turns: Vec<Scope>,
     /// What changed.
     pub changes: Vec<(Scope, Change)>,
+    /// Facts that are to be erased before their turns are done.
+    pub forgets: Vec<(Scope, FactId)>,
 }
 
 impl Learned {
     /// Both together.
     pub(super) fn and(mut self, other: Self) -> Self {
+        self.turns.extend(other.turns);
         self.changes.extend(other.changes);
-        Self { turns: self.turns + other.turns, changes: self.changes }
+        self.forgets.extend(other.forgets);
+        self
     }
 }
 

@@ -22,9 +22,9 @@ pub trait Jobs: Send + Sync {
     /// whether there is such a session.
     fn enqueue(&self, scope: &Scope, session: SessionId, kind: JobKind) -> StoreFuture<'_, bool>;
 
-    /// Takes the next job that is due, or whose lease has lapsed, for as long as the lease. A job whose leases lapsed too
-    /// often is dead and is not taken.
-    fn claim(&self, now: Timestamp, lease: SignedDuration) -> StoreFuture<'_, Option<Claim>>;
+    /// Takes the next job of a user, or of anybody, that is due or whose lease has lapsed, for as long as the lease. A job that is taken
+    /// for the sixth time was lost five times: whoever takes it gives it up.
+    fn claim(&self, scope: Option<&Scope>, now: Timestamp, lease: SignedDuration) -> StoreFuture<'_, Option<Claim>>;
 
     /// Applies what a job came to and ends it, both or neither.
     fn finish(&self, claim: &Claim, effect: Effect) -> StoreFuture<'_, Finished>;
@@ -44,11 +44,12 @@ pub trait Jobs: Send + Sync {
     /// Counts the jobs of a user, or of everybody.
     fn counts(&self, scope: Option<&Scope>) -> StoreFuture<'_, JobCounts>;
 
-    /// Brings dead jobs of a user back, all or one, and lets those that wait for their next try run now. Answers how many.
-    fn retry(&self, scope: &Scope, job: Option<JobId>) -> StoreFuture<'_, u64>;
+    /// Brings dead jobs of a user back, or everybody's, all or one, and lets those that wait for their next try run now.
+    /// Answers how many.
+    fn retry(&self, scope: Option<&Scope>, job: Option<JobId>) -> StoreFuture<'_, u64>;
 
-    /// Lets jobs run now that wait for nothing but a conversation to rest. Answers how many.
-    fn hurry(&self) -> StoreFuture<'_, u64>;
+    /// Lets jobs of a user, or of everybody, run now that wait for nothing but a conversation to rest. Answers how many.
+    fn hurry(&self, scope: Option<&Scope>) -> StoreFuture<'_, u64>;
 
     /// Notes that a session is over, and lets its jobs run now that wait for nothing but its rest. Answers whether there is
     /// such a session.

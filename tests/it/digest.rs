@@ -1,7 +1,7 @@
 //! What follows a conversation in the background: episodes by number of turns, hour and session, made once.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use jiff::SignedDuration;
@@ -18,8 +18,9 @@ use recalld::store::{Finished, PageRequest, Store};
 use recalld::worker::Worker;
 use serde_json::json;
 use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
 
-use crate::house::{House, SESSION, eventually};
+use crate::house::{House, OTHER_SESSION, SESSION, eventually};
 
 fn scope() -> Scope {
     Scope::new(Tenant::default(), User::anonymous())
@@ -421,8 +422,42 @@ async fn a_dead_job_is_visible_and_can_be_tried_again() {
     let counts = house.memory.job_counts(Some(&scope())).await.expect("counts");
     let why = "this version knows no jobs of the kind `of tomorrow`";
     assert_eq!((counts.dead, counts.last_error.as_deref()), (1, Some(why)));
-    assert_eq!(house.memory.retry_jobs(&scope(), None).await.expect("tried again"), 1);
+    assert_eq!(house.memory.retry_jobs(Some(&scope()), None).await.expect("tried again"), 1);
     assert_eq!(run(&house).await.failed, 1);
+}
+
+/// A person who looks after the server brings back what anybody's jobs were given up on.
+#[tokio::test]
+async fn everybodys_dead_jobs_can_be_tried_again() {
+    let house = House::open();
+    open(&house).await;
+    say(&house, 1..=20).await;
+    let held = house.memory.claim_job().await.expect("claimed").expect("one is due");
+    house.store.jobs().fail(&held, "no vectors", None).await.expect("noted");
+    let stats = house.get("/api/v1/stats").user("bob").send().await.expect(200);
+    assert_eq!((&stats["jobs_dead"], &stats["jobs_last_error"]), (&json!(1), &json!("no vectors")));
+    let retry = async |path: &str| house.post(path).user("bob").send().await.expect(200)["jobs_retried"].clone();
+    assert_eq!(retry("/api/v1/jobs/retry").await, 0);
+    assert_eq!(retry("/api/v1/jobs/retry?everyone=true").await, 1);
+    assert_eq!(run(&house).await.done, 1);
+}
+
+/// A job that takes its process with it each time is given up as visibly as one that fails.
+#[tokio::test]
+async fn a_job_that_is_never_seen_through_is_given_up() {
+    let house = House::open();
+    open(&house).await;
+    say(&house, 1..=20).await;
+    for attempt in 1..=5 {
+        let claim = house.memory.claim_job().await.expect("claimed");
+        assert_eq!(claim.map(|claim| claim.job.attempts), Some(attempt));
+        house.clock.advance(SignedDuration::from_mins(6));
+    }
+    assert_eq!(run(&house).await, JobsRun { failed: 1, ..JobsRun::default() });
+    let counts = house.memory.job_counts(Some(&scope())).await.expect("counts");
+    let why = "whoever did it stopped before it was done, 5 times";
+    assert_eq!((counts.dead, counts.last_error.as_deref()), (1, Some(why)));
+    assert_eq!(house.metric("recalld_jobs_dead_total").await, 1);
 }
 
 /// Section 9: jobs and episodes are shown to whom they belong, in pages.
@@ -461,6 +496,24 @@ async fn jobs_and_episodes_are_shown_to_their_owner() {
     assert_eq!((&report["episodes_dropped"], &report["jobs_done"]), (&json!(6), &json!(3)));
     let again = house.pages(&path, "episodes").await;
     assert_eq!(again, told, "made again, it is the same");
+}
+
+/// A digest is of whoever asks for it: what waits for others is neither done nor counted, unless it is for everybody.
+#[tokio::test]
+async fn a_digest_is_of_whoever_asks() {
+    let house = House::open();
+    for (user, id) in [("ann", SESSION), ("bob", OTHER_SESSION)] {
+        house.post("/api/v1/sessions").user(user).json(json!({ "id": id })).await.expect(201);
+        for n in 1..=20 {
+            let turn = json!({ "query": format!("I planted {n} roses."), "response": "Noted." });
+            house.post(&format!("/api/v1/sessions/{id}/turns")).user(user).json(turn).await.expect(201);
+        }
+    }
+    let report = house.post("/api/v1/digest").user("ann").send().await.expect(200);
+    let waits = house.memory.job_counts(None).await.expect("counts").queued;
+    assert_eq!((&report["jobs_done"], &report["turns_understood"], waits), (&json!(1), &json!(20), 1));
+    let report = house.post("/api/v1/digest?everyone=true").send().await.expect(200);
+    assert_eq!((&report["jobs_done"], house.metric("recalld_jobs_queued").await), (&json!(1), 0));
 }
 
 /// Deleting a session removes what was told of it, for everybody to see.
@@ -540,24 +593,58 @@ async fn arriving(arrivals: &[u64], rest: u64) {
     let house = House::plan().summariser(Arc::clone(&slow) as _).open();
     open(&house).await;
     say(&house, 1..=20).await;
-    let mut last = 20;
-    let working = tokio::spawn({
-        let memory = house.memory.clone();
-        async move { while memory.run_jobs_once().await.expect("jobs run").done > 0 {} }
-    });
+    let (mut last, mut let_go) = (20, 0);
+    let working = Working::start(&house);
     for more in arrivals {
-        // Somewhere in the middle of a run, or between two.
-        slow.go_on.add_permits(1);
-        tokio::task::yield_now().await;
+        // The summariser holds what it read, unless there is nothing to be told.
+        let holds = until_asked(&house, || slow.told.load(Ordering::SeqCst) > let_go).await;
         say(&house, last + 1..=last + more).await;
         last += more;
+        slow.go_on.add_permits(usize::from(holds));
+        let_go += usize::from(holds);
     }
+    assert!(let_go > 0, "something came while it was asked");
     slow.go_on.add_permits(10_000);
-    working.await.expect("it works");
     say(&house, last + 1..=last + rest).await;
     last += rest;
+    working.stop().await;
     run(&house).await;
     check_told_once(&house, last).await;
+}
+
+/// Whoever does jobs as they come, until told to stop.
+pub(crate) struct Working {
+    stop: Arc<AtomicBool>,
+    task: JoinHandle<()>,
+}
+
+impl Working {
+    pub(crate) fn start(house: &House) -> Self {
+        let (memory, stop) = (house.memory.clone(), Arc::new(AtomicBool::new(false)));
+        let stopped = Arc::clone(&stop);
+        let task = tokio::spawn(async move {
+            while !stopped.load(Ordering::SeqCst) {
+                memory.run_jobs_once().await.expect("jobs run");
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        });
+        Self { stop, task }
+    }
+
+    pub(crate) async fn stop(self) {
+        self.stop.store(true, Ordering::SeqCst);
+        self.task.await.expect("it works");
+    }
+}
+
+/// Waits until a summariser is asked, or no job is left that would ask it. Answers whether it is.
+pub(crate) async fn until_asked(house: &House, is_asked: impl Fn() -> bool) -> bool {
+    let settled = async || {
+        let counts = house.memory.job_counts(None).await.expect("counts");
+        let is_idle = counts.queued + counts.running == 0;
+        (is_asked() || is_idle).then(&is_asked)
+    };
+    eventually("a summariser is asked, or nothing is due", settled).await
 }
 
 /// Every turn is in one stretch or in the window, and every stretch says what its turns say.

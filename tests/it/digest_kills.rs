@@ -1,8 +1,12 @@
 //! P5 with the real binary: killed at random points while jobs run, no job is lost and no effect happens twice.
 
+use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use recalld::clock::SystemClock;
 use recalld::id::{Ids, RandomIds};
+use recalld::store::{Sqlite, Store};
 use serde_json::{Value, json};
 
 use crate::process::Server;
@@ -26,13 +30,13 @@ impl Dice {
     }
 }
 
+/// Turns of a talk, the first of which says who is talking.
 pub(crate) fn messages(turns: u64) -> String {
-    let pair = |n| {
-        [
-            json!({"role": "user", "content": format!("On day {n} I met Anna in Porto and paid {n} euros.")}),
-            json!({"role": "assistant", "content": "Noted."}),
-        ]
+    let said = |n| match n {
+        1 => "My name is Alex.".to_owned(),
+        n => format!("On day {n} I met Anna in Porto and paid {n} euros."),
     };
+    let pair = |n| [json!({"role": "user", "content": said(n)}), json!({"role": "assistant", "content": "Noted."})];
     Value::Array((1..=turns).flat_map(pair).collect()).to_string()
 }
 
@@ -42,10 +46,19 @@ fn get(server: &Server, path: &str) -> Value {
     body
 }
 
-/// Adds turns here and there, and is killed in the middle of what follows.
-fn one_life(folder: &std::path::Path, sessions: &[String], dice: &mut Dice) {
+/// What a life came to.
+struct Life {
+    /// Talks that were added.
+    talks: u64,
+    /// Whether it ended in the middle of a job.
+    in_a_job: bool,
+}
+
+/// Adds turns here and there, and is killed in the middle of what follows: every other time while a job is seen to run.
+fn one_life(folder: &Path, sessions: &[String], dice: &mut Dice) -> Life {
     let server = Server::start(folder, &BUILTIN);
-    for _ in 0..1 + dice.below(3) {
+    let talks = 1 + dice.below(3);
+    for _ in 0..talks {
         let session = &sessions[dice.below(SESSIONS as u64) as usize];
         server.send("POST", "/api/v1/sessions", &[], &json!({ "id": session }).to_string());
         let (status, body) =
@@ -53,24 +66,94 @@ fn one_life(folder: &std::path::Path, sessions: &[String], dice: &mut Dice) {
         assert_eq!(status, 201, "{body}");
         std::thread::sleep(Duration::from_micros(dice.below(20_000)));
     }
-    std::thread::sleep(Duration::from_micros(dice.below(60_000)));
+    match dice.below(2) {
+        0 => std::thread::sleep(Duration::from_micros(dice.below(60_000))),
+        _ => watch_for_a_job(&server),
+    }
     server.kill();
+    Life { talks, in_a_job: left_running(folder) > 0 }
+}
+
+fn watch_for_a_job(server: &Server) {
+    let patience = Instant::now() + Duration::from_millis(200);
+    while Instant::now() < patience && get(server, "/api/v1/jobs")["counts"]["running"] == 0 {}
+}
+
+/// Jobs that nobody brought to an end, as the data file says before anybody frees them.
+fn left_running(folder: &Path) -> u64 {
+    let store = Sqlite::open(&folder.join("r.db"), Arc::new(SystemClock::default())).expect("a data file");
+    let runtime = tokio::runtime::Runtime::new().expect("threads");
+    runtime.block_on(store.jobs().counts(None)).expect("counts").running
 }
 
 #[test]
 fn kills_lose_no_job_and_double_no_effect() {
     let kills = std::env::var("RECALLD_DIGEST_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(KILLS);
     let seed = 0x5eed_0000 + kills as u64;
-    println!("{kills} kills, seed {seed}");
     let (folder, mut dice) = (tempfile::tempdir().expect("a folder"), Dice(seed));
     let sessions: Vec<String> = (0..SESSIONS).map(|_| RandomIds.session().to_string()).collect();
-    for _ in 0..kills {
-        one_life(folder.path(), &sessions, &mut dice);
-    }
+    let lives: Vec<Life> = (0..kills).map(|_| one_life(folder.path(), &sessions, &mut dice)).collect();
+    let in_a_job = lives.iter().filter(|life| life.in_a_job).count();
+    println!("{kills} kills, seed {seed}, {in_a_job} in the middle of a job");
     let server = Server::start(folder.path(), &BUILTIN);
     drain(&server);
     for session in &sessions {
         check(&server, session);
+    }
+    let turns = sessions.iter().map(|session| turns_of(&server, session).unwrap_or(0)).sum();
+    check_topics(&server, turns);
+    check_facts(&server, lives.iter().map(|life| life.talks).sum());
+}
+
+/// A page after the other of what a route lists.
+fn all(server: &Server, path: &str, noun: &str) -> Vec<Value> {
+    let (mut found, mut after) = (Vec::new(), String::new());
+    loop {
+        let page = get(server, &format!("{path}limit=50&after={after}"));
+        found.extend(page[noun].as_array().expect("a list").iter().cloned());
+        match page["next"].as_str() {
+            Some(next) => after = next.to_owned(),
+            None => return found,
+        }
+    }
+}
+
+/// Every turn is in one topic, and in its summary or among its last: none is left out, none is told and shown.
+fn check_topics(server: &Server, turns: u64) {
+    let messages = |topics: &[Value]| topics.iter().filter_map(|topic| topic["messages"].as_u64()).sum::<u64>();
+    let topics = eventually("every turn is in a topic", || {
+        Some(all(server, "/api/v1/topics?", "topics")).filter(|topics| messages(topics) == 2 * turns)
+    });
+    drain(server);
+    for topic in topics {
+        let context = get(server, &format!("/api/v1/topics/{}/context", topic["id"].as_str().expect("an id")));
+        let shown = context["messages"].as_array().expect("messages");
+        let recent = shown.iter().filter(|message| message["role"] != "system").count();
+        let is_told = recent < shown.len();
+        assert!(recent <= 12 && (!is_told || recent >= 4), "{recent} recent messages of {topic}");
+        assert_eq!(is_told, recent < topic["messages"].as_u64().expect("a count") as usize, "{topic}");
+    }
+}
+
+/// What was said in every talk is known once, and confirmed by each.
+fn check_facts(server: &Server, talks: u64) {
+    let known = || all(server, "/api/v1/users/anonymous/facts?status=any&", "facts");
+    let said =
+        |facts: &[Value]| facts.iter().filter_map(|fact| fact["evidence"]["confirmations"].as_u64()).sum::<u64>();
+    let facts = eventually("every talk is understood", || Some(known()).filter(|facts| said(facts) >= talks));
+    let told: Vec<(&Value, &Value)> = facts.iter().map(|fact| (&fact["key"], &fact["value"])).collect();
+    assert_eq!((told, said(&facts)), (vec![(&json!("name"), &json!("Alex"))], talks));
+}
+
+/// Waits for what the background does by itself.
+fn eventually<T>(what: &str, look: impl Fn() -> Option<T>) -> T {
+    let patience = Instant::now() + Duration::from_secs(120);
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < patience, "not in two minutes: {what}");
+        std::thread::sleep(Duration::from_millis(50));
     }
 }
 
@@ -90,23 +173,15 @@ pub(crate) fn drain(server: &Server) {
     }
 }
 
+fn turns_of(server: &Server, session: &str) -> Option<u64> {
+    let (status, found) = server.send("GET", &format!("/api/v1/sessions/{session}"), &[], "");
+    (status != 404).then(|| found["turns"].as_u64().expect("a count"))
+}
+
 /// Every turn is told once or waits in the window; a stretch is made once, and once more when it grows.
 pub(crate) fn check(server: &Server, session: &str) {
-    let (status, found) = server.send("GET", &format!("/api/v1/sessions/{session}"), &[], "");
-    if status == 404 {
-        return;
-    }
-    let turns = found["turns"].as_u64().expect("a count");
-    let mut told = Vec::new();
-    let mut after = String::new();
-    loop {
-        let page = get(server, &format!("/api/v1/episodes?session={session}&limit=50&after={after}"));
-        told.extend(page["episodes"].as_array().expect("a list").iter().cloned());
-        match page["next"].as_str() {
-            Some(next) => after = next.to_owned(),
-            None => break,
-        }
-    }
+    let Some(turns) = turns_of(server, session) else { return };
+    let told = all(server, &format!("/api/v1/episodes?session={session}&"), "episodes");
     let mut next = 1;
     for stretch in told.iter().filter(|episode| episode["level"] == "stretch") {
         assert_eq!(stretch["turn_first"], next, "no gap, no overlap: {told:#?}");

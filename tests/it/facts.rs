@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use recalld::model::builtin::Builtin;
 use recalld::model::scripted::Line;
+use recalld::store::StoreError;
 use serde_json::{Value, json};
 
 use crate::house::{House, OTHER_SESSION, SESSION, eventually};
@@ -356,6 +357,25 @@ async fn what_is_to_be_forgotten_is_no_longer_known() {
     check("Vivo en Madrid.\nOlvida que vivo en Madrid.", "").await;
     check("I live in Lisbon.\nPlease forget that I live in Lisbon.\nI live in Lisbon.", "location: Lisbon").await;
     check("I live in Lisbon.\nPlease forget that I live in Rome.", "location: Lisbon").await;
+}
+
+/// What is to be forgotten is, although it could not be erased at once, and although it was understood together with
+/// what said it: nothing is left to be shown as taken back.
+#[tokio::test]
+async fn what_is_to_be_forgotten_is_erased_in_the_end() {
+    for learned_between in [true, false] {
+        let house = House::open();
+        say(&house, "ann", SESSION, "I live in Lisbon.").await;
+        if learned_between {
+            learn(&house).await;
+        }
+        say(&house, "ann", SESSION, "Please forget that I live in Lisbon.").await;
+        house.flaky.fail(Some(StoreError::Full("no space left on device".into())));
+        assert!(house.memory.learn_facts().await.is_err(), "it cannot be erased");
+        house.flaky.fail(None);
+        learn(&house).await;
+        assert_eq!(listed(&house, "ann", "any").await, Vec::<Value>::new(), "learned between: {learned_between}");
+    }
 }
 
 /// "It is no longer true that …" ends a fact and erases nothing: its history says what held, and until when.

@@ -11,9 +11,9 @@ use recalld::session::{
     AddedMessage, ClosedTurn, Held, OpenTurn, ReviseTurn, Revision, Session, SessionPatch, SessionSeed, Turn, TurnDraft,
 };
 use recalld::store::{
-    Backup, BookState, Erasure, Erasures, Expired, Expiry, Facts, Kept, Knowledge, Ledger, Opened, Outbox, Page,
-    PageRequest, Reapplied, Receipt, Recent, Sqlite, Stats, Store, StoreError, StoreFuture, Takeout, TenantKept,
-    Tenants, Topics,
+    Backup, BookState, DaySpent, Erasure, Erasures, Expired, Expiry, Facts, Kept, Knowledge, Ledger, Opened, Outbox,
+    Page, PageRequest, Reapplied, Receipt, Recent, Sqlite, Stats, Store, StoreError, StoreFuture, Takeout, TenantKept,
+    Tenants, Topics, UnusedAnswer,
 };
 use recalld::store::{
     ChangeMark, Changes, DerivedRow, DueTurn, Episodes, HistoryMatch, Jobs, RecallCursor, RecallPage, Revised, Todo,
@@ -230,7 +230,7 @@ impl Store for Flaky {
     }
 
     fn ledger(&self) -> &dyn Ledger {
-        self.inner.ledger()
+        self
     }
 
     fn outbox(&self) -> &dyn Outbox {
@@ -285,5 +285,23 @@ impl Erasures for Flaky {
 
     fn book(&self) -> StoreFuture<'_, BookState> {
         self.or_fail(|| self.inner.erasures().book())
+    }
+}
+
+impl Ledger for Flaky {
+    fn spent_on(&self, scope: &Scope, day: i64) -> StoreFuture<'_, DaySpent> {
+        self.or_fail(|| self.inner.ledger().spent_on(scope, day))
+    }
+
+    fn spend(&self, scope: &Scope, day: i64, more: DaySpent) -> StoreFuture<'_, ()> {
+        self.or_fail(|| self.inner.ledger().spend(scope, day, more))
+    }
+
+    fn keep_unused(&self, scope: &Scope, answer: UnusedAnswer) -> StoreFuture<'_, ()> {
+        self.or_fail(|| self.inner.ledger().keep_unused(scope, answer))
+    }
+
+    fn unused(&self, scope: &Scope, page: PageRequest) -> StoreFuture<'_, Page<UnusedAnswer>> {
+        self.or_fail(|| self.inner.ledger().unused(scope, page))
     }
 }

@@ -37,6 +37,7 @@ mod live;
 mod live_rest;
 mod memory_model;
 mod memory_server;
+mod noted_facts;
 mod openai;
 mod openai_settings;
 mod openapi;

@@ -9,16 +9,18 @@ use recalld::clock::ManualClock;
 use recalld::digest::JobEnd;
 use recalld::episode::{Episode, Level};
 use recalld::id::SessionId;
+use recalld::job::ATTEMPTS_MAX;
 use recalld::model::ModelError;
-use recalld::model::memory::{Failure, Proposal};
+use recalld::model::memory::{Failure, MemoryModel, MemoryModelSettings, Proposal};
 use recalld::model::summarise::{Summariser, SummaryFuture, Talk, Telling};
 use recalld::scope::{Scope, Tenant, User};
-use recalld::store::{Finished, PageRequest, Store, WhichTopics};
+use recalld::store::{Finished, PageRequest, Store, StoreError, WhichTopics};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use proptest::prelude::*;
 
+use crate::digest::{Working, until_asked};
 use crate::house::{House, OTHER_SESSION, SESSION};
 use crate::live::visit;
 use crate::memory_server::{MemoryServer, Mood};
@@ -39,7 +41,7 @@ async fn say(house: &House, turns: std::ops::RangeInclusive<u64>) {
 }
 
 /// A house whose background asks this server, with an open session and room for long summaries.
-async fn asking(server: &MemoryServer, set: impl FnOnce(&mut recalld::config::Settings)) -> House {
+pub(crate) async fn asking(server: &MemoryServer, set: impl FnOnce(&mut recalld::config::Settings)) -> House {
     let plan = House::plan().summariser(server.model()).setting(|settings| settings.summary_tokens = 2_000);
     let house = plan.setting(set).open();
     house.post("/api/v1/sessions").json(json!({ "id": SESSION })).await.expect(201);
@@ -56,7 +58,7 @@ async fn stretches(house: &House) -> Vec<Episode> {
 }
 
 /// What a worker would do now, patiently.
-async fn work(house: &House) -> Vec<JobEnd> {
+pub(crate) async fn work(house: &House) -> Vec<JobEnd> {
     let mut ends = Vec::new();
     while let Some(claim) = house.memory.claim_job().await.expect("claimed") {
         ends.push(house.memory.run_job(&claim).await.expect("answered"));
@@ -64,7 +66,7 @@ async fn work(house: &House) -> Vec<JobEnd> {
     ends
 }
 
-async fn rest(house: &House) {
+pub(crate) async fn rest(house: &House) {
     house.clock.advance(SignedDuration::from_secs(31));
 }
 
@@ -453,8 +455,11 @@ async fn d1_a_memory_model_names_topics() {
     assert!((1..=15).all(|n| summary.matches(&words(n)).count() == 1), "{summary}");
 }
 
-/// Tells everything that it is given, when it is let.
-struct Slow(Semaphore);
+/// Tells everything that it is given, when it is let, and counts.
+struct Slow {
+    told: AtomicUsize,
+    go_on: Semaphore,
+}
 
 impl Summariser for Slow {
     fn name(&self) -> &str {
@@ -463,7 +468,8 @@ impl Summariser for Slow {
 
     fn summarise(&self, talk: Talk) -> SummaryFuture<'_> {
         Box::pin(async move {
-            self.0.acquire().await.expect("an open gate").forget();
+            self.told.fetch_add(1, Ordering::SeqCst);
+            self.go_on.acquire().await.expect("an open gate").forget();
             let said = talk.said.iter().filter(|told| told.speaker == "user").map(|told| told.text.clone());
             let text = talk.before.into_iter().chain(said).collect::<Vec<_>>().join("\n");
             Ok(Proposal::free(Telling { text, title: None, made_by: "slow".into() }))
@@ -483,26 +489,25 @@ proptest! {
 }
 
 async fn arriving(arrivals: &[u64]) {
-    let slow = Arc::new(Slow(Semaphore::new(0)));
+    let slow = Arc::new(Slow { told: AtomicUsize::new(0), go_on: Semaphore::new(0) });
     let house = House::plan().summariser(Arc::clone(&slow) as _).open();
     house.post("/api/v1/sessions").json(json!({ "id": SESSION })).await.expect(201);
     say(&house, 1..=8).await;
     tend(&house).await;
-    let mut last = 8;
-    let working = tokio::spawn({
-        let memory = house.memory.clone();
-        async move { while memory.run_jobs_once().await.expect("jobs run").done > 0 {} }
-    });
+    let (mut last, mut let_go) = (8, 0);
+    let working = Working::start(&house);
     for more in arrivals {
-        // Somewhere in the middle of telling, or between two times.
-        slow.0.add_permits(1);
-        tokio::task::yield_now().await;
+        // The summariser holds what it read, unless there is nothing to be told.
+        let holds = until_asked(&house, || slow.told.load(Ordering::SeqCst) > let_go).await;
         say(&house, last + 1..=last + more).await;
         tend(&house).await;
         last += more;
+        slow.go_on.add_permits(usize::from(holds));
+        let_go += usize::from(holds);
     }
-    slow.0.add_permits(10_000);
-    working.await.expect("it works");
+    assert!(let_go > 0, "something came while it was asked");
+    slow.go_on.add_permits(10_000);
+    working.stop().await;
     tend(&house).await;
     house.memory.run_jobs_once().await.expect("jobs run");
     check_topics(&house, last).await;
@@ -529,47 +534,55 @@ async fn check_topics(house: &House, last: u64) {
     assert_eq!(seen, last);
 }
 
-const CELLO: &str = "My days are full: wherever life takes me, the cello comes along.";
-
-/// A user's facts, as far as patterns and the model made them out.
-async fn known(house: &House) -> Vec<String> {
-    while house.memory.learn_facts().await.expect("facts are learned") > 0 {}
-    work(house).await;
-    crate::facts::known(house, "anonymous").await
+/// A topic may be left to grow as long as the settings allow: once it is too long it is told, however many turns that takes.
+#[tokio::test]
+async fn a_very_long_topic_is_told_too() {
+    let house = House::plan().setting(|settings| settings.topic_messages = 200).open();
+    house.post("/api/v1/sessions").json(json!({ "id": SESSION })).await.expect(201);
+    say(&house, 1..=100).await;
+    tend(&house).await;
+    house.memory.run_jobs_once().await.expect("jobs run");
+    assert_eq!(topic(&house).await["summary"], json!(null), "200 messages may stay");
+    say(&house, 101..=101).await;
+    tend(&house).await;
+    house.memory.run_jobs_once().await.expect("jobs run");
+    assert!(topic(&house).await["summary"].is_string(), "{}", topic(&house).await);
 }
 
-/// What patterns miss a model notes, one question for a conversation that rests; what nobody said is refused, whoever notes it.
+/// A database that goes away in the middle of a job, however often, is not the job's fault: it is done when that is back.
 #[tokio::test]
-async fn a_model_notes_facts_when_a_conversation_rests() {
+async fn an_outage_is_no_try() {
     let server = MemoryServer::start(Mood::Well).await;
     let house = asking(&server, |_| ()).await;
-    for words in ["My name is Alex.", CELLO, "What is a fugue?"] {
-        house.chat(SESSION, words).await;
+    say(&house, 1..=20).await;
+    rest(&house).await;
+    house.flaky.fail(Some(StoreError::Away("nobody answers".into())));
+    for _ in 0..2 * ATTEMPTS_MAX {
+        assert_eq!(work(&house).await, [JobEnd::Finished(Finished::Later)]);
+        house.clock.advance(SignedDuration::from_mins(11));
     }
-    assert_eq!((known(&house).await, server.calls()), (vec!["name: Alex".to_owned()], 0));
-    rest(&house).await;
-    assert_eq!(known(&house).await, ["instrument: cello", "name: Alex"]);
-    assert_eq!(server.calls(), 1);
-    let stats = house.get("/api/v1/stats").send().await.expect(200);
-    assert_eq!(stats["facts_refused"]["instruction_like"], 1, "{stats}");
-    house.chat(SESSION, "How do tides work?").await;
-    rest(&house).await;
-    assert_eq!((known(&house).await.len(), server.calls()), (2, 1), "nobody spoke of themselves");
-    rest(&house).await;
-    house.post("/api/v1/digest?rebuild=true").send().await.expect(200);
-    assert_eq!(known(&house).await, ["instrument: cello", "name: Alex"], "reading again comes to the same");
+    house.flaky.fail(None);
+    assert_eq!(work(&house).await, [JobEnd::Finished(Finished::Done)]);
+    check_told(&house, 10, &["small/summary-1"]).await;
 }
 
-/// A model that is no use costs only what it would have noted.
+/// A job is in one hand for as long as a patient server may answer it, however patient that is.
 #[tokio::test]
-async fn without_a_model_patterns_do() {
-    let server = MemoryServer::start(Mood::Garbage).await;
-    let house = asking(&server, |_| ()).await;
-    for words in ["My name is Alex.", CELLO] {
-        house.chat(SESSION, words).await;
-    }
-    known(&house).await;
-    rest(&house).await;
-    assert_eq!(known(&house).await, ["name: Alex"]);
-    assert_eq!(house.memory.job_counts(None).await.expect("counts"), Default::default());
+async fn a_patient_server_is_waited_for() {
+    let timeout = Duration::from_secs(15 * 60);
+    let settings = MemoryModelSettings {
+        url: "http://127.0.0.1:9/v1".into(),
+        model: "slow".into(),
+        key: None,
+        timeout,
+        tokens_max: 64_000,
+    };
+    let model = MemoryModel::new(settings).expect("good settings");
+    let house = House::plan().summariser(Arc::new(model)).open();
+    house.post("/api/v1/sessions").json(json!({ "id": SESSION })).await.expect(201);
+    say(&house, 1..=20).await;
+    assert!(house.memory.claim_job().await.expect("claimed").is_some());
+    // A stretch, its hour and the session, each answered twice.
+    house.clock.advance(SignedDuration::from_mins(6 * 15));
+    assert_eq!(house.memory.claim_job().await.expect("claimed"), None);
 }

@@ -105,7 +105,7 @@ pub(in crate::api) struct DigestQuery {
     /// Whether what can be made again from turns is removed first.
     #[serde(default)]
     rebuild: bool,
-    /// Whether that is done for everybody, not for one user.
+    /// Whether all of it is done for everybody, not for one user.
     #[serde(default)]
     everyone: bool,
     /// The user, when no header names one.
@@ -117,15 +117,15 @@ pub(in crate::api) struct DigestQuery {
 pub(in crate::api) struct DigestReport {
     /// Episodes that were removed, to be made again.
     episodes_dropped: u64,
-    /// Turns whose words were understood meanwhile.
+    /// Turns whose words were understood.
     turns_understood: u64,
-    /// Jobs that were done meanwhile, and tries that failed.
+    /// Jobs that were done, but for those that the server did meanwhile by itself, and tries that failed.
     jobs_done: u64,
     jobs_failed: u64,
     seconds: f64,
 }
 
-/// Understands what was said, puts topics in order and does the jobs that are due, now, and says what they came to.
+/// Understands what was said, puts topics in order and does a user's jobs, or everybody's, now, and says what they came to.
 #[utoipa::path(post, path = "/api/v1/digest", params(DigestQuery), responses((status = 200, body = DigestReport)))]
 pub(in crate::api) async fn digest(
     State(app): State<App>,
@@ -144,29 +144,47 @@ pub(in crate::api) async fn digest(
 }
 
 async fn run(memory: Memory, scope: Option<Scope>, rebuild: bool) -> Result<DigestReport, StoreError> {
-    let started = Instant::now();
-    let counted = || (memory.meters().jobs_done.get(), memory.meters().jobs_failed.get());
-    let ((done, failed), understood) = (counted(), memory.meters().turns_understood.get());
-    let episodes_dropped = if rebuild { memory.digest_again(scope.as_ref()).await? } else { 0 };
+    let (started, scope) = (Instant::now(), scope.as_ref());
+    let episodes_dropped = if rebuild { memory.digest_again(scope).await? } else { 0 };
     if rebuild {
-        memory.learn_again(scope.as_ref()).await?;
+        memory.learn_again(scope).await?;
     }
-    while memory.learn_facts().await? > 0 {}
+    let turns_understood = understand(&memory, scope).await?;
     while started.elapsed() < PATIENCE && !memory.tend_topics().await?.is_nothing() {}
-    memory.run_jobs_once().await?;
-    while started.elapsed() < PATIENCE && others_work(&memory, scope.as_ref()).await? {
+    let before = failing(&memory, scope).await?;
+    let mut ran = memory.run_jobs_of(scope).await?;
+    while started.elapsed() < PATIENCE && others_work(&memory, scope).await? {
         tokio::time::sleep(LOOK_EVERY).await;
-        memory.run_jobs_once().await?;
+        let more = memory.run_jobs_of(scope).await?;
+        (ran.done, ran.failed) = (ran.done + more.done, ran.failed + more.failed);
     }
-    let (done_now, failed_now) = counted();
-    let seconds = started.elapsed().as_secs_f64();
+    // What somebody else failed at meanwhile is told as well.
+    let failed_meanwhile = failing(&memory, scope).await?.saturating_sub(before);
     Ok(DigestReport {
         episodes_dropped,
-        turns_understood: memory.meters().turns_understood.get() - understood,
-        jobs_done: done_now - done,
-        jobs_failed: failed_now - failed,
-        seconds,
+        turns_understood,
+        jobs_done: ran.done,
+        jobs_failed: ran.failed.max(failed_meanwhile),
+        seconds: started.elapsed().as_secs_f64(),
     })
+}
+
+/// Understands what was said, whoever said it, and counts the turns that were meant.
+async fn understand(memory: &Memory, scope: Option<&Scope>) -> Result<u64, StoreError> {
+    let mut understood = 0;
+    loop {
+        let whose = memory.learn_some().await?;
+        if whose.is_empty() {
+            return Ok(understood);
+        }
+        understood += whose.iter().filter(|whose| scope.is_none_or(|scope| scope == *whose)).count() as u64;
+    }
+}
+
+/// Jobs that failed and wait for their next try, or for a person.
+async fn failing(memory: &Memory, scope: Option<&Scope>) -> Result<u64, StoreError> {
+    let jobs = memory.job_counts(scope).await?;
+    Ok(jobs.failing + jobs.dead)
 }
 
 /// Whether a job is in the hands of somebody else, such as the server's own worker. What failed waits for its time.

@@ -14,6 +14,7 @@ use crate::api::view::time;
 use crate::id::JobId;
 use crate::job::Job;
 use crate::store::{JobCounts, UnusedAnswer};
+use crate::tenant::Right;
 
 /// Work for later.
 #[derive(Debug, Serialize, ToSchema)]
@@ -144,6 +145,9 @@ pub(in crate::api) async fn answers(
 pub(in crate::api) struct RetryQuery {
     /// One job; all of the user's that failed if not given.
     id: Option<String>,
+    /// Whether those of everybody are, not of one user.
+    #[serde(default)]
+    everyone: bool,
     /// The user, when no header names one.
     user_id: Option<String>,
 }
@@ -161,8 +165,11 @@ pub(in crate::api) async fn retry(
     visitor: Visitor,
     Params(query): Params<RetryQuery>,
 ) -> Result<Json<Retried>, ApiError> {
-    let scope = app.scope(&visitor, query.user_id.as_deref(), None)?;
+    let scope = match query.everyone {
+        true => visitor.access.check(Right::Admin).map(|()| None)?,
+        false => Some(app.scope(&visitor, query.user_id.as_deref(), None)?),
+    };
     let unreadable = || ApiError::bad_request("invalid_job", "Invalid job", "id must be the `id` of a job");
     let id = query.id.as_deref().map(|id| JobId::parse(id).ok_or_else(unreadable)).transpose()?;
-    Ok(Json(Retried { jobs_retried: app.memory.retry_jobs(&scope, id).await? }))
+    Ok(Json(Retried { jobs_retried: app.memory.retry_jobs(scope.as_ref(), id).await? }))
 }

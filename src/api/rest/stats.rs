@@ -38,7 +38,7 @@ pub(in crate::api) struct StatsView {
     jobs_queued: Option<u64>,
     jobs_failing: Option<u64>,
     jobs_dead: Option<u64>,
-    /// Why the last of the user's own that failed did; others' errors are not for everybody.
+    /// Why the last that failed did: of everybody's for keys with the right `admin`, else of the user's own.
     jobs_last_error: Option<String>,
     /// Webhooks of everybody that are yet to be delivered, of those the ones that failed before, and those that were given up.
     webhooks_queued: Option<u64>,
@@ -124,7 +124,7 @@ pub(in crate::api) async fn show(
         jobs_queued: of_all(jobs.queued),
         jobs_failing: of_all(jobs.failing),
         jobs_dead: of_all(jobs.dead),
-        jobs_last_error: own.last_error,
+        jobs_last_error: if visitor.access.rights.has(Right::Admin) { jobs.last_error } else { own.last_error },
         webhooks_queued: of_all(webhooks.queued),
         webhooks_failing: of_all(webhooks.failing),
         webhooks_dead: of_all(webhooks.dead),

@@ -12,7 +12,10 @@ pub(super) fn judge(jobs: &JobCounts) -> Check {
     match (failing, dead) {
         (0, 0) => Check::ok("jobs", told),
         (_, 0) => Check::warn("jobs", format!("{told}, {failing} of them failed and will be tried again: {why}")),
-        _ => Check::warn("jobs", format!("{told}, {dead} given up: {why}; mend that, then `recalld digest --retry`")),
+        _ => Check::warn(
+            "jobs",
+            format!("{told}, {dead} given up: {why}; mend that, then `recalld digest --retry --everyone`"),
+        ),
     }
 }
 
@@ -30,6 +33,9 @@ mod tests {
         for check in [judge(&jobs(1, 0)), judge(&jobs(0, 2)), judge(&jobs(1, 2))] {
             assert_eq!(check.status, Status::Warn);
             assert!(check.detail.contains("no vectors"), "{}", check.detail);
+        }
+        for check in [judge(&jobs(0, 2)), judge(&jobs(1, 2))] {
+            assert!(check.detail.ends_with("`recalld digest --retry --everyone`"), "{}", check.detail);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Asking: a task, answered in its shape; once more with the mistake; then no more.
 
 use std::sync::PoisonError;
+use std::time::Duration;
 
 use serde_json::Value;
 use tokio::time::timeout;
@@ -14,6 +15,8 @@ use crate::model::{Ending, ModelError};
 const ANSWER_SHARE: usize = 4;
 /// Tokens for the prompt, the schema and a mistake that is shown.
 const PROMPT_TOKENS: usize = 1_000;
+/// Requests that one question may take: an answer and another, and refusals until the server takes the form.
+const REQUESTS_MAX: u32 = 5;
 /// Bytes that are certain to fit into a token on average, in any language we know.
 const BYTES_PER_TOKEN: usize = 3;
 /// What is kept of an answer that could not be used, in bytes.
@@ -44,6 +47,11 @@ impl MemoryModel {
             Err(_) if second.truncated => Err(NoProposal { why: Failure::Truncated, spent, raw: raw(&second) }),
             Err(wrong) => Err(NoProposal { why: Failure::Unusable(wrong), spent, raw: raw(&second) }),
         }
+    }
+
+    /// How long asking may take as a whole.
+    pub fn patience(&self) -> Duration {
+        self.settings.timeout.saturating_mul(REQUESTS_MAX)
     }
 
     /// Room for what a task is about.

@@ -20,7 +20,7 @@ const LIMITS: Limits = Limits { turns: 100, stale: 8 };
 
 async fn claim(store: &Arc<dyn Store>) -> Option<Claim> {
     let now: Timestamp = "2100-01-01T00:00:00Z".parse().expect("a time");
-    store.jobs().claim(now, SignedDuration::from_mins(1)).await.expect("jobs are claimed")
+    store.jobs().claim(None, now, SignedDuration::from_mins(1)).await.expect("jobs are claimed")
 }
 
 pub(super) fn told(talk: &Talk, first: u64, last: u64) -> Episode {

@@ -1,7 +1,7 @@
 //! What people say about themselves, what follows from it, and what becomes of that.
 //!
 //! The promises speak a small language: `location = Lisbon` states, `location := Porto` corrects, `location !` ends;
-//! several stand in one message, divided by `;`.
+//! several stand in one message, divided by `;`, and `forget` at the end has what it ends erased.
 
 use std::sync::Arc;
 
@@ -16,8 +16,8 @@ use crate::message::Role;
 use crate::period::{Period, Ttl};
 use crate::session::{OpenTurn, Placement, SessionKind, SessionSeed, Shift, TurnDraft, TurnStatus};
 use crate::store::{
-    Cause, DueFacts, Effect, FACTS_MAX, Finished, Learned, Noted, Outdated, PageRequest, QUOTES_LAST, STATEMENTS_MAX,
-    Store, Understood, Undo, Undone, Unread, WhichFacts,
+    Cause, DueFacts, Effect, Erasure, FACTS_MAX, Finished, Learned, Noted, Outdated, PageRequest, QUOTES_LAST,
+    STATEMENTS_MAX, Store, Understood, Undo, Undone, Unread, WhichFacts,
 };
 
 /// What a message states, in the promises' language.
@@ -56,7 +56,9 @@ fn read_part(due: &DueFacts, message: MessageId, part: &str) -> Option<Statement
 fn understood(due: &DueFacts) -> Understood {
     let (scope, turn, stamp) = (due.scope.clone(), due.turn.id, due.stamp);
     let refused = if due.turn.question().text.ends_with('?') { vec![("question", 1)] } else { Vec::new() };
-    Understood { scope, turn, stamp, maker: Maker::Builtin, statements: read(due), refused }
+    let asking = due.turn.identified().filter(|(_, message)| message.text.ends_with("forget"));
+    let forgets = asking.map(|(id, _)| id).collect();
+    Understood { scope, turn, stamp, maker: Maker::Builtin, statements: read(due), forgets, refused }
 }
 
 /// Understands all that is on the list.
@@ -68,7 +70,7 @@ pub(super) async fn understand(store: &Arc<dyn Store>) -> Learned {
             return all;
         }
         let learned = store.facts().learn(due.iter().map(understood).collect()).await.expect("they are learned");
-        all.turns += learned.turns;
+        all.turns.extend(learned.turns);
         all.changes.extend(learned.changes);
     }
 }
@@ -164,7 +166,7 @@ pub async fn understanding_twice_is_understanding_once(store: Arc<dyn Store>) {
     assert_eq!(store.facts().facts_again(Some(&talk.scope)).await.expect("asked for"), 2);
     let due = store.facts().fact_todo(10).await.expect("the list");
     let learned = understand(&store).await;
-    assert_eq!((learned.turns, learned.changes.len()), (2, 0));
+    assert_eq!((learned.turns.len(), learned.changes.len()), (2, 0));
     assert_eq!(talk.facts(None, None).await, before);
     let otherwise = due.iter().map(|due| Understood { statements: Vec::new(), ..understood(due) }).collect();
     store.facts().learn(otherwise).await.expect("they are learned");
@@ -173,6 +175,22 @@ pub async fn understanding_twice_is_understanding_once(store: Arc<dyn Store>) {
     store.facts().facts_again(None).await.expect("asked for");
     understand(&store).await;
     assert_eq!(talk.facts(None, None).await, before, "and back again");
+}
+
+/// A turn that asks for something to be forgotten is on the list until that is erased: whoever was to do so may fail.
+pub async fn what_is_to_be_forgotten_waits_for_it(store: Arc<dyn Store>) {
+    let talk = Talk::new(&store);
+    let turns = [draft("location = Lisbon", "I see."), draft("location!Lisbon; forget", "It is forgotten.")];
+    talk.add(turns.to_vec()).await;
+    for left in [2, 1] {
+        let due = store.facts().fact_todo(10).await.expect("the list");
+        let learned = store.facts().learn(due.iter().map(understood).collect()).await.expect("they are learned");
+        let lisbon = (talk.scope.clone(), talk.fact("Lisbon").await.id);
+        assert_eq!((due.len(), learned.turns.len(), learned.forgets), (left, left - 1, vec![lisbon]));
+    }
+    let lisbon = talk.fact("Lisbon").await.id;
+    store.erasures().erase(Erasure::Fact(talk.scope.clone(), lisbon)).await.expect("it is erased");
+    assert_eq!((understand(&store).await.turns.len(), talk.facts(None, None).await), (1, Vec::new()));
 }
 
 /// What arrives late does not replace what was said after it.
@@ -517,7 +535,7 @@ pub async fn a_memory_model_reads_on(store: Arc<dyn Store>) {
     };
     let finish = async |effect: Effect| {
         store.jobs().enqueue(&talk.scope, talk.session, JobKind::LEARN).await.expect("asked for");
-        let claim = store.jobs().claim(Timestamp::now(), SignedDuration::from_mins(5)).await.expect("a claim");
+        let claim = store.jobs().claim(None, Timestamp::now(), SignedDuration::from_mins(5)).await.expect("a claim");
         store.jobs().finish(&claim.expect("a job"), effect).await.expect("it ends")
     };
     assert_eq!(finish(noted(&first, 1)).await, Finished::Again);

@@ -119,7 +119,7 @@ impl Neighbour {
         let spent = DaySpent { calls: 1, tokens: 2, ..DaySpent::default() };
         self.tell("spend", store.ledger().spend(&scope, 7, spent).await);
         let learned = understand(&store).await;
-        self.tell("understood", learned.turns);
+        self.tell("understood", learned.turns.len());
         let due = store.recall_todo(Todo::Row, 100).await.expect("the list");
         store.keep_recall_rows(due.iter().map(derived).collect()).await.expect("rows are kept");
         let due = store.knowledge().to_embed(EMBEDDER, 100).await.expect("passages");

@@ -37,7 +37,7 @@ impl Talk {
 
     async fn claim_telling(&self) -> Option<Claim> {
         let now: Timestamp = "2100-01-01T00:00:00Z".parse().expect("a time");
-        let claim = self.store.jobs().claim(now, SignedDuration::from_mins(1)).await.expect("jobs are claimed");
+        let claim = self.store.jobs().claim(None, now, SignedDuration::from_mins(1)).await.expect("jobs are claimed");
         claim.inspect(|claim| assert_eq!(claim.job.kind, JobKind::SUMMARISE))
     }
 

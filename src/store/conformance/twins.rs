@@ -191,7 +191,7 @@ impl Twins {
         let work = async |store: &Arc<dyn Store>| {
             let mut done = Vec::new();
             while let Some(claim) =
-                store.jobs().claim(Timestamp::MAX, SignedDuration::from_secs(60)).await.expect("a look")
+                store.jobs().claim(None, Timestamp::MAX, SignedDuration::from_secs(60)).await.expect("a look")
             {
                 let ended = store.jobs().finish(&claim, Effect::Nothing).await.expect("ended");
                 done.push(format!("{:?} {:?} {:?} {ended:?}", claim.scope, claim.job.session, claim.job.kind));

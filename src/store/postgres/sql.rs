@@ -42,11 +42,11 @@ pub(super) const TENANTS: &str = "SELECT name FROM known_tenant UNION SELECT nam
 
 /// The job that is to be done first, and whose it is.
 pub(super) const FIRST_DUE: &str =
-    "SELECT key, attempts, home FROM job WHERE state <> 'dead' AND run_at <= ?1 ORDER BY run_at, key LIMIT 1";
+    "SELECT key, home FROM job WHERE state <> 'dead' AND run_at <= ?1 ORDER BY run_at, key LIMIT 1";
 
 /// The same for whoever takes it: what somebody else is about to take is passed over.
 pub(super) const TAKE_FIRST_DUE: &str =
-    "SELECT key, attempts, home FROM job WHERE state <> 'dead' AND run_at <= ?1 ORDER BY run_at, key LIMIT 1
+    "SELECT key, home FROM job WHERE state <> 'dead' AND run_at <= ?1 ORDER BY run_at, key LIMIT 1
      FOR UPDATE SKIP LOCKED";
 
 /// Frees the jobs that this process was doing; those of others are theirs until their leases lapse.

@@ -117,16 +117,16 @@ async fn jobs_of_an_instance_that_is_gone_are_taken_over() {
     let (scope, session, lease) = (Scope::as_stored("acme", "ann"), RandomIds.session(), SignedDuration::from_mins(5));
     add(&one, &scope, session, "hello").await;
     one.jobs().enqueue(&scope, session, JobKind::CONSOLIDATE).await.expect("asked for");
-    let claimed = one.jobs().claim(Timestamp::now(), lease).await.expect("a look").expect("a job");
+    let claimed = one.jobs().claim(None, Timestamp::now(), lease).await.expect("a look").expect("a job");
     super::alive::say(&two.pool).await.expect("said");
-    let again = two.jobs().claim(Timestamp::now(), lease).await.expect("a look");
+    let again = two.jobs().claim(None, Timestamp::now(), lease).await.expect("a look");
     assert!(again.is_none(), "whoever does it is there: {again:?}");
     let gone =
         format!("UPDATE instance SET seen_at = now() - interval '61 seconds' WHERE id = '{}'", one.pool.instance());
     let age = move |db: &super::sql::Connection| super::session::execute(db, &gone, []).map(drop);
     two.pool.write(Whose::Ours, age).await.expect("aged");
     super::alive::say(&two.pool).await.expect("said");
-    let again = two.jobs().claim(Timestamp::now(), lease).await.expect("a look").expect("it is free");
+    let again = two.jobs().claim(None, Timestamp::now(), lease).await.expect("a look").expect("it is free");
     assert_eq!((again.job.id, again.fence), (claimed.job.id, claimed.fence + 1));
 }
 

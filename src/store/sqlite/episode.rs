@@ -272,6 +272,8 @@ impl Episodes for Backend {
         let again = move |db: &Connection, scope: Option<&Scope>| {
             let gone = consolidate::make_again(db, scope)?;
             topics::make_again(db, scope, due)?;
+            // Who was given up on what went would leave it gone.
+            job::retry(db, scope, None)?;
             notes.jobs(true);
             notes.erased(gone > 0);
             Ok(gone)

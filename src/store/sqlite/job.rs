@@ -16,13 +16,10 @@ use super::{Backend, consolidate, episode, facts, ledger};
 use crate::clock::from_micros;
 use crate::episode::EpisodeSettings;
 use crate::id::{JobId, SessionId};
-use crate::job::{ATTEMPTS_MAX, Job, JobKind, JobState};
+use crate::job::{Job, JobKind, JobState};
 use crate::scope::Scope;
 use crate::store::whose::Whose;
 use crate::store::{Claim, Effect, Finished, JobCounts, Jobs, Page, PageRequest, StoreError, StoreFuture};
-
-/// Said of a job that took its process with it each time.
-const LAPSED: &str = "whoever did it stopped before it was done";
 
 /// From how many turns that are not summarised a session is due; 0 is never.
 #[derive(Debug, Clone, Copy)]
@@ -108,6 +105,9 @@ pub(super) fn ask_for(db: &Connection, session_key: i64, kind: &JobKind) -> Resu
     send(db, sql, params![session_key, kind.as_str()])
 }
 
+/// Which jobs are a user's.
+const OF_USER: &str = "session IN (SELECT key FROM session WHERE tenant = ?1 AND user = ?2)";
+
 /// Takes a job from whoever does it, because what they read is no longer so; it waits as if it were new.
 pub(super) fn begin_again(db: &Connection, session_key: i64, kind: &JobKind) -> Result<(), StoreError> {
     let sql = "UPDATE job SET state = 'queued', attempts = 0, run_at = 0, again = 0, last_error = NULL
@@ -154,44 +154,54 @@ fn read(row: &Row<'_>) -> sql::Result<Claim> {
     Ok(Claim { job, scope, ended_at, key, fence: row.get(10)? })
 }
 
-/// Takes the first job that is due. One that took its process with it too often is given up.
+/// Takes the first job that is due, whosever it is.
 fn claim(db: &Connection, now: i64, lease: SignedDuration) -> Result<Option<Claim>, StoreError> {
     loop {
-        let Some(FirstDue { key, attempts, tenant }) = first_due(db, sql::TAKE_FIRST_DUE, now)? else {
+        let Some(FirstDue { key, tenant }) = first_due(db, sql::TAKE_FIRST_DUE, now)? else {
             return Ok(None);
         };
         sql::enter(db, &tenant)?;
-        if attempts >= ATTEMPTS_MAX {
-            let sql = "UPDATE job SET state = 'dead', last_error = coalesce(last_error, ?2) WHERE key = ?1";
-            send(db, sql, params![key, LAPSED])?;
-            continue;
-        }
-        let until = now.saturating_add(i64::try_from(lease.as_micros()).unwrap_or(i64::MAX));
-        let take =
-            "UPDATE job SET state = 'running', attempts = attempts + 1, fence = fence + 1, again = 0, run_at = ?2
-                    WHERE key = ?1";
-        send(db, take, params![key, until])?;
-        let sql = format!("SELECT {COLUMNS} FROM job JOIN session ON session.key = job.session WHERE job.key = ?1");
-        let found = db.query_row(&sql, [key], read).optional().map_err(|error| meaning(&error))?;
-        match found {
-            Some(claim) => return Ok(Some(claim)),
-            // Its session is gone, whoever removed that.
-            None => drop(execute(db, "DELETE FROM job WHERE key = ?1", [key])?),
+        if let Some(claim) = take(db, key, now, lease)? {
+            return Ok(Some(claim));
         }
     }
+}
+
+/// Takes the first job of a user that is due.
+fn claim_of(db: &Connection, scope: &Scope, now: i64, lease: SignedDuration) -> Result<Option<Claim>, StoreError> {
+    let sql = format!(
+        "SELECT key FROM job WHERE state <> 'dead' AND run_at <= ?3 AND {OF_USER} ORDER BY run_at, key LIMIT 1 {}",
+        sql::SKIPPING_TAKEN
+    );
+    let values = params![scope.tenant().as_str(), scope.user().as_str(), now];
+    let found = db.query_row(&sql, values, |row| row.get(0)).optional().map_err(|error| meaning(&error))?;
+    found.map_or(Ok(None), |key| take(db, key, now, lease))
+}
+
+/// Takes a job, unless its session is gone, whoever removed that.
+fn take(db: &Connection, key: i64, now: i64, lease: SignedDuration) -> Result<Option<Claim>, StoreError> {
+    let until = now.saturating_add(i64::try_from(lease.as_micros()).unwrap_or(i64::MAX));
+    let take = "UPDATE job SET state = 'running', attempts = attempts + 1, fence = fence + 1, again = 0, run_at = ?2
+                WHERE key = ?1";
+    send(db, take, params![key, until])?;
+    let sql = format!("SELECT {COLUMNS} FROM job JOIN session ON session.key = job.session WHERE job.key = ?1");
+    let found = db.query_row(&sql, [key], read).optional().map_err(|error| meaning(&error))?;
+    if found.is_none() {
+        execute(db, "DELETE FROM job WHERE key = ?1", [key])?;
+    }
+    Ok(found)
 }
 
 /// A job that may be claimed.
 struct FirstDue {
     key: i64,
-    attempts: u32,
     /// Whose it is, where that has to be known before its session may be looked at.
     tenant: String,
 }
 
 fn first_due(db: &Connection, sql: &str, now: i64) -> Result<Option<FirstDue>, StoreError> {
     let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
-    let read = |row: &Row<'_>| Ok(FirstDue { key: row.get(0)?, attempts: row.get(1)?, tenant: row.get(2)? });
+    let read = |row: &Row<'_>| Ok(FirstDue { key: row.get(0)?, tenant: row.get(1)? });
     let found = statement.query_row([now], read).optional();
     found.map_err(|error| meaning(&error))
 }
@@ -307,15 +317,15 @@ pub(super) fn counts(db: &Connection, scope: Option<&Scope>) -> Result<JobCounts
     counted.map_err(|error| meaning(&error))
 }
 
-/// Lets jobs run that are dead or wait for their next try.
-fn retry(db: &Connection, scope: &Scope, wanted: Option<JobId>) -> Result<u64, StoreError> {
+/// Lets jobs run that are dead or wait for their next try, of a user or of everybody.
+pub(super) fn retry(db: &Connection, scope: Option<&Scope>, wanted: Option<JobId>) -> Result<u64, StoreError> {
     let sql = format!(
         "SELECT {COLUMNS} FROM job CROSS JOIN session ON session.key = job.session
-         WHERE tenant = ?1 AND user = ?2 AND (state = 'dead' OR (state = 'queued' AND run_at > 0))"
+         WHERE (?1 IS NULL OR (tenant = ?1 AND user = ?2)) AND (state = 'dead' OR (state = 'queued' AND run_at > 0))"
     );
     let mut statement = db.prepare_cached(&sql).map_err(|error| meaning(&error))?;
-    let who = (scope.tenant().as_str(), scope.user().as_str());
-    let rows = statement.query_map(who, read).map_err(|error| meaning(&error))?;
+    let (tenant, user) = scope.map(|scope| (scope.tenant().as_str(), scope.user().as_str())).unzip();
+    let rows = statement.query_map(params![tenant, user], read).map_err(|error| meaning(&error))?;
     let failed: Vec<Claim> = rows.collect::<Result<_, _>>().map_err(|error| meaning(&error))?;
     let wanted = |claim: &&Claim| wanted.is_none_or(|id| id == claim.job.id);
     let mut tried = 0;
@@ -338,10 +348,13 @@ impl Jobs for Backend {
         })
     }
 
-    fn claim(&self, now: Timestamp, lease: SignedDuration) -> StoreFuture<'_, Option<Claim>> {
+    fn claim(&self, scope: Option<&Scope>, now: Timestamp, lease: SignedDuration) -> StoreFuture<'_, Option<Claim>> {
+        let now = now.as_microsecond();
+        if let Some(scope) = scope {
+            return self.write(scope, move |db, scope| claim_of(db, scope, now, lease));
+        }
         Box::pin(async move {
             // A look costs no transaction; most of the time there is nothing.
-            let now = now.as_microsecond();
             match self.read_here_for(Whose::Ours, move |db| first_due(db, sql::FIRST_DUE, now)).await? {
                 Some(_) => self.write_for(Whose::Ours, move |db| claim(db, now, lease)).await,
                 None => Ok(None),
@@ -380,17 +393,30 @@ impl Jobs for Backend {
         }
     }
 
-    fn retry(&self, scope: &Scope, job: Option<JobId>) -> StoreFuture<'_, u64> {
+    fn retry(&self, scope: Option<&Scope>, job: Option<JobId>) -> StoreFuture<'_, u64> {
         let notes = self.notes();
-        self.write(scope, move |db, scope| {
+        let again = move |db: &Connection, scope: Option<&Scope>| {
             let tried = retry(db, scope, job)?;
             notes.jobs(tried > 0);
             Ok(tried)
-        })
+        };
+        match scope {
+            Some(scope) => self.write(scope, move |db, scope| again(db, Some(scope))),
+            None => {
+                let tried = self.write_each(move |db| again(db, None));
+                Box::pin(async move { Ok(tried.await?.into_iter().sum()) })
+            }
+        }
     }
 
-    fn hurry(&self) -> StoreFuture<'_, u64> {
-        self.write_for(Whose::Ours, |db| execute(db, HURRY, []).map(|hurried| hurried as u64))
+    fn hurry(&self, scope: Option<&Scope>) -> StoreFuture<'_, u64> {
+        let Some(scope) = scope else {
+            return self.write_for(Whose::Ours, |db| execute(db, HURRY, []).map(|hurried| hurried as u64));
+        };
+        self.write(scope, |db, scope| {
+            let who = params![scope.tenant().as_str(), scope.user().as_str()];
+            execute(db, &format!("{HURRY} AND {OF_USER}"), who).map(|hurried| hurried as u64)
+        })
     }
 
     fn end_session(&self, scope: &Scope, session: SessionId, at: Timestamp) -> StoreFuture<'_, bool> {

@@ -25,7 +25,7 @@ pub(super) const TENANTS: &str =
 
 /// The job that is to be done first; a file needs no word of whose it is.
 pub(super) const FIRST_DUE: &str =
-    "SELECT key, attempts, '' FROM job WHERE state <> 'dead' AND run_at <= ?1 ORDER BY run_at, key LIMIT 1";
+    "SELECT key, '' FROM job WHERE state <> 'dead' AND run_at <= ?1 ORDER BY run_at, key LIMIT 1";
 
 /// The same for whoever takes it: there is one writer.
 pub(super) const TAKE_FIRST_DUE: &str = FIRST_DUE;

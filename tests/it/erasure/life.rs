@@ -55,7 +55,7 @@ pub(super) async fn settle(held: &Held) {
     while !held.derive_rows().await.expect("rows").is_nothing() {}
     while held.learn_facts().await.expect("facts") > 0 {}
     while held.tend_topics().await.expect("topics") != Default::default() {}
-    held.store.jobs().hurry().await.expect("hurried");
+    held.store.jobs().hurry(None).await.expect("hurried");
     while held.run_jobs_once().await.expect("jobs").done > 0 {}
     held.embed_knowledge().await.expect("vectors");
     held.pack_blocks().await.expect("blocks");
@@ -319,7 +319,7 @@ impl Person {
             settle(held).await;
             held.store.jobs().enqueue(&self.scope, self.session, JobKind::CONSOLIDATE).await.expect("asked for");
             let soon = jiff::SignedDuration::from_mins(1);
-            if let Some(claim) = held.store.jobs().claim(now, soon).await.expect("claimed") {
+            if let Some(claim) = held.store.jobs().claim(None, now, soon).await.expect("claimed") {
                 let next = now.checked_add(jiff::SignedDuration::from_secs(1)).ok();
                 held.store.jobs().fail(&claim, &format!("cannot read {both}"), next).await.expect("noted");
             }

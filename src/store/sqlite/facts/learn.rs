@@ -25,21 +25,46 @@ const TOO_MANY: &str = "too_many";
 pub(super) fn learn(db: &Connection, understood: &[Understood], now: Timestamp) -> Result<Learned, StoreError> {
     let mut learned = Learned::default();
     let mut about: HashMap<&Scope, BTreeSet<Family>> = HashMap::new();
+    let mut read = Vec::new();
     for one in understood {
         let Some(turn) = found(db, one)? else { continue };
         let (families, full) = replace(db, one, turn.shown)?;
         about.entry(&one.scope).or_default().extend(families);
         note_refused(db, one, turn.key, full)?;
-        if one.maker == Maker::Builtin {
-            send(db, "DELETE FROM fact_todo WHERE turn = ?1", [turn.key])?;
-        }
-        learned.turns += 1;
+        read.push((one, turn.key));
     }
     for (scope, families) in about {
         let changes = settle(db, scope, &families, Because::of(Cause::Conversation, now))?;
         learned.changes.extend(changes.into_iter().map(|change| (scope.clone(), change)));
     }
+    for (one, turn) in read {
+        done(db, one, turn, &mut learned)?;
+    }
     Ok(learned)
+}
+
+/// A turn leaves the list, unless there is something to forget first: whoever fails to finds it there again.
+fn done(db: &Connection, one: &Understood, turn: i64, learned: &mut Learned) -> Result<(), StoreError> {
+    let mut forgets = Vec::new();
+    for message in &one.forgets {
+        forgets.extend(ended_by(db, &one.scope, *message)?);
+    }
+    if !forgets.is_empty() {
+        learned.forgets.extend(forgets.into_iter().map(|fact| (one.scope.clone(), fact)));
+        return Ok(());
+    }
+    if one.maker == Maker::Builtin {
+        send(db, "DELETE FROM fact_todo WHERE turn = ?1", [turn])?;
+    }
+    learned.turns.push(one.scope.clone());
+    Ok(())
+}
+
+/// Facts that a message took back.
+fn ended_by(db: &Connection, scope: &Scope, message: MessageId) -> Result<Vec<FactId>, StoreError> {
+    let sql = "SELECT id FROM fact WHERE tenant = ?1 AND user = ?2 AND status = 'retracted' AND ended_by = ?3";
+    let values = params![scope.tenant().as_str(), scope.user().as_str(), message.as_uuid().as_bytes()];
+    all(db, sql, values, |row| Ok(FactId::from_uuid(Uuid::from_bytes(row.get(0)?))))
 }
 
 /// Takes what a memory model noted in a session, if the session is as far as it was. Answers whether it is.
