@@ -11,9 +11,9 @@ use recalld::session::{
     AddedMessage, ClosedTurn, Held, OpenTurn, ReviseTurn, Revision, Session, SessionPatch, SessionSeed, Turn, TurnDraft,
 };
 use recalld::store::{
-    Backup, BookState, DaySpent, Erasure, Erasures, Expired, Expiry, Facts, Kept, Knowledge, Ledger, Opened, Outbox,
-    Page, PageRequest, Reapplied, Receipt, Recent, Sqlite, Stats, Store, StoreError, StoreFuture, Takeout, TenantKept,
-    Tenants, Topics, UnusedAnswer,
+    Backup, BookState, Claim, DaySpent, Erasure, Erasures, Expired, Expiry, Facts, Kept, Knowledge, Ledger, Opened,
+    Outbox, Page, PageRequest, Reapplied, Receipt, Recent, Sqlite, Stats, Store, StoreError, StoreFuture, Takeout,
+    TenantKept, Tenants, Topics, UnusedAnswer,
 };
 use recalld::store::{
     ChangeMark, Changes, DerivedRow, DueTurn, Episodes, HistoryMatch, Jobs, RecallCursor, RecallPage, Revised, Todo,
@@ -297,8 +297,8 @@ impl Ledger for Flaky {
         self.or_fail(|| self.inner.ledger().spend(scope, day, more))
     }
 
-    fn keep_unused(&self, scope: &Scope, answer: UnusedAnswer) -> StoreFuture<'_, ()> {
-        self.or_fail(|| self.inner.ledger().keep_unused(scope, answer))
+    fn keep_unused(&self, claim: &Claim, answer: UnusedAnswer) -> StoreFuture<'_, ()> {
+        self.or_fail(|| self.inner.ledger().keep_unused(claim, answer))
     }
 
     fn unused(&self, scope: &Scope, page: PageRequest) -> StoreFuture<'_, Page<UnusedAnswer>> {

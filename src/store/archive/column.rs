@@ -32,7 +32,7 @@ pub(super) fn put(bytes: &mut Vec<u8>, mut value: u64) {
 pub(super) fn put_short(bytes: &mut Vec<u8>, value: u64) {
     match value {
         ..ONE_BYTE => bytes.push(value as u8),
-        ..TWO_BYTES => {
+        ONE_BYTE..TWO_BYTES => {
             let rest = value - ONE_BYTE;
             bytes.extend_from_slice(&[(ONE_BYTE + rest / 128) as u8, (rest % 128) as u8]);
         }

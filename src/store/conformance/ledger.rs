@@ -46,7 +46,7 @@ fn answer(talk: &Talk, topic: Option<TopicId>, text: &str) -> UnusedAnswer {
 async fn claimed(talk: &Talk, kind: JobKind) -> Claim {
     assert!(talk.store.jobs().enqueue(&talk.scope, talk.session, kind).await.expect("asked for"));
     let now: Timestamp = "2100-01-01T00:00:00Z".parse().expect("a time");
-    let claim = talk.store.jobs().claim(now, SignedDuration::from_mins(1)).await.expect("jobs are claimed");
+    let claim = talk.store.jobs().claim(None, now, SignedDuration::from_mins(1)).await.expect("jobs are claimed");
     claim.expect("it is due")
 }
 

@@ -117,9 +117,11 @@ pub(super) fn begin_again(db: &Connection, session_key: i64, kind: &JobKind) -> 
 
 /// The same for whoever tells a topic of a user: turns of any of the user's sessions may be in it.
 pub(super) fn begin_topics_again(db: &Connection, scope: &Scope) -> Result<(), StoreError> {
-    let sql = "UPDATE job SET state = 'queued', attempts = 0, run_at = 0, again = 0, last_error = NULL
-               WHERE kind = ?3 AND state = 'running' AND session IN (SELECT key FROM session WHERE tenant = ?1 AND user = ?2)";
-    send(db, sql, params![scope.tenant().as_str(), scope.user().as_str(), JobKind::SUMMARISE.as_str()])
+    let sql = format!(
+        "UPDATE job SET state = 'queued', attempts = 0, run_at = 0, again = 0, last_error = NULL
+         WHERE kind = ?3 AND state = 'running' AND {OF_USER}"
+    );
+    send(db, &sql, params![scope.tenant().as_str(), scope.user().as_str(), JobKind::SUMMARISE.as_str()])
 }
 
 /// Jobs that wait for nothing but a conversation to rest.

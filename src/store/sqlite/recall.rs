@@ -266,15 +266,26 @@ pub(super) fn touched(
 }
 
 /// Turns that are looked up by one statement: a database elsewhere is asked as seldom as can be.
-const LOOKED_UP_AT_ONCE: usize = 8;
+pub(super) const LOOKED_UP_AT_ONCE: usize = 8;
+
+/// What stands for the ids of so many turns, after a tenant and a user.
+pub(super) fn ids_looked_up() -> String {
+    let ids: Vec<String> = (3..3 + LOOKED_UP_AT_ONCE).map(|at| format!("?{at}")).collect();
+    ids.join(", ")
+}
+
+/// The values of a statement that looks up some turns of a user. Too few are filled up with the last.
+pub(super) fn looked_up<'a>(tenant: &'a &str, user: &'a &str, some: &'a [TurnId]) -> Vec<&'a dyn ToSql> {
+    let id = |at: usize| some[at.min(some.len() - 1)].as_uuid().as_bytes() as &dyn ToSql;
+    [tenant as &dyn ToSql, user].into_iter().chain((0..LOOKED_UP_AT_ONCE).map(id)).collect()
+}
 
 /// Some turns of a user by their ids.
 pub(super) fn turns_by_id_sql() -> String {
-    let ids: Vec<String> = (3..3 + LOOKED_UP_AT_ONCE).map(|at| format!("?{at}")).collect();
     format!(
         "SELECT {COLUMNS}, session.id FROM turn CROSS JOIN session ON session.key = turn.session
          WHERE turn.id IN ({}) AND tenant = ?1 AND user = ?2 AND {SHOWN}",
-        ids.join(", ")
+        ids_looked_up()
     )
 }
 
@@ -284,12 +295,7 @@ pub(super) fn turns_by_id(db: &Connection, scope: &Scope, ids: &[TurnId]) -> Res
     let mut statement = db.prepare_cached(&turns_by_id_sql()).map_err(|error| meaning(&error))?;
     for some in ids.chunks(LOOKED_UP_AT_ONCE) {
         let (tenant, user) = (scope.tenant().as_str(), scope.user().as_str());
-        // Too few are filled up with the last.
-        let bytes: Vec<&[u8; 16]> =
-            (0..LOOKED_UP_AT_ONCE).map(|at| some[at.min(some.len() - 1)].as_uuid().as_bytes()).collect();
-        let mut values: Vec<&dyn ToSql> = vec![&tenant, &user];
-        values.extend(bytes.iter().map(|id| *id as &dyn ToSql));
-        let mut rows = statement.query(values.as_slice()).map_err(|error| meaning(&error))?;
+        let mut rows = statement.query(looked_up(&tenant, &user, some).as_slice()).map_err(|error| meaning(&error))?;
         // A block may have changed when the next are looked up.
         let mut opened = Opened::default();
         while let Some(row) = rows.next().map_err(|error| meaning(&error))? {

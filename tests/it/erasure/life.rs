@@ -331,7 +331,7 @@ impl Person {
         held.store.jobs().enqueue(&self.scope, self.session, JobKind::LEARN).await.expect("asked for");
         let (now, soon) = (unused.at, jiff::SignedDuration::from_mins(1));
         let mut others = Vec::new();
-        while let Some(claim) = held.store.jobs().claim(now, soon).await.expect("claimed") {
+        while let Some(claim) = held.store.jobs().claim(None, now, soon).await.expect("claimed") {
             if claim.job.session != self.session || claim.job.kind != JobKind::LEARN {
                 others.push(claim);
                 continue;

@@ -1,12 +1,12 @@
 //! What is kept of topics.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use uuid::Uuid;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::super::connect::meaning;
-use super::super::recall::SHOWN;
+use super::super::recall::{LOOKED_UP_AT_ONCE, SHOWN, ids_looked_up, looked_up};
 use super::super::row::{COLUMNS, NEXT, TurnRow};
 use super::super::session::{self, rows_max};
 use super::super::sql::{self, Connection, OptionalExtension, Row, params};
@@ -230,15 +230,19 @@ pub(in super::super) fn turns_sql(from: &str, direction: &str) -> String {
 }
 
 pub(super) fn of_turns(db: &Connection, scope: &Scope, turns: &[TurnId]) -> Result<Vec<(TurnId, TopicId)>, StoreError> {
-    let sql = "SELECT topic.id FROM turn CROSS JOIN topic_turn ON topic_turn.turn = turn.key
-               CROSS JOIN topic ON topic.key = topic_turn.topic
-               WHERE turn.id = ?1 AND topic.tenant = ?2 AND topic.user = ?3";
-    let mut found = Vec::with_capacity(turns.len());
-    for turn in turns {
-        let values = params![turn.as_uuid().as_bytes(), scope.tenant().as_str(), scope.user().as_str()];
-        found.extend(all(db, sql, values, |row| topic_id(row, 0))?.pop().map(|topic| (*turn, topic)));
+    let sql = format!(
+        "SELECT turn.id, topic.id FROM turn CROSS JOIN topic_turn ON topic_turn.turn = turn.key
+         CROSS JOIN topic ON topic.key = topic_turn.topic
+         WHERE turn.id IN ({}) AND topic.tenant = ?1 AND topic.user = ?2",
+        ids_looked_up()
+    );
+    let read = |row: &Row<'_>| Ok((TurnId::from_uuid(Uuid::from_bytes(row.get(0)?)), topic_id(row, 1)?));
+    let (tenant, user) = (scope.tenant().as_str(), scope.user().as_str());
+    let mut found: HashMap<TurnId, TopicId> = HashMap::with_capacity(turns.len());
+    for some in turns.chunks(LOOKED_UP_AT_ONCE) {
+        found.extend(all(db, &sql, looked_up(&tenant, &user, some).as_slice(), read)?);
     }
-    Ok(found)
+    Ok(turns.iter().filter_map(|turn| Some((*turn, *found.get(turn)?))).collect())
 }
 
 /// Topics that are to be made anew, then those with turns that their sketch does not know.
