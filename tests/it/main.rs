@@ -29,6 +29,7 @@ mod house;
 mod identity;
 #[cfg(all(feature = "postgres", feature = "redis"))]
 mod instances;
+mod jobs;
 mod keys;
 mod knowledge;
 mod layers;
