@@ -164,9 +164,10 @@ async fn a_digest_is_of_whoever_asks() {
     }
     let report = house.post("/api/v1/digest").user("ann").send().await.expect(200);
     let waits = house.memory.job_counts(None).await.expect("counts").queued;
-    assert_eq!((&report["jobs_done"], &report["turns_understood"], waits), (&json!(1), &json!(20), 1));
+    let done = (&report["jobs_done"], &report["turns_understood"], waits);
+    assert_eq!(done, (&json!(2), &json!(20), 2), "for each of them a session and a topic");
     let report = house.post("/api/v1/digest?everyone=true").send().await.expect(200);
-    assert_eq!((&report["jobs_done"], house.metric("recalld_jobs_queued").await), (&json!(1), 0));
+    assert_eq!((&report["jobs_done"], house.metric("recalld_jobs_queued").await), (&json!(2), 0));
 }
 
 /// A worker begins a fresh job at once, not when it looks next time.

@@ -75,7 +75,7 @@ impl Twins {
             8 | 9 => self.revise(dice).await,
             10 => self.add(dice).await,
             11 => self.say(dice).await,
-            12 => drop(self.both("understanding", async |store| understand(store).await.turns).await),
+            12 => drop(self.both("understanding", async |store| understand(store).await.turns.len()).await),
             13 => self.derive(dice).await,
             14 => self.time_passes(dice).await,
             _ => self.people_act(dice).await,
