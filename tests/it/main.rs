@@ -47,6 +47,7 @@ mod openwebui;
 mod outages;
 mod poison;
 mod process;
+mod promises;
 mod properties;
 mod recall;
 mod receiver;

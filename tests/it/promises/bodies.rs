@@ -1,0 +1,1 @@
+//! Limits on request bodies, imports and upstream streams.

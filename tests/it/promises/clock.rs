@@ -1,0 +1,1 @@
+//! Turns written while the clock was wrong.

@@ -1,0 +1,1 @@
+//! Connection limits: no client can use up the places of others.

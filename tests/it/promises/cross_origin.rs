@@ -1,0 +1,1 @@
+//! Requests from pages of other sites.

@@ -1,0 +1,1 @@
+//! Documents inside a message are not statements of the user.

@@ -1,0 +1,1 @@
+//! A deadline in a sentence is not the end of a fact.

@@ -1,0 +1,1 @@
+//! What may pass to the upstream and back.

@@ -1,0 +1,1 @@
+//! Client histories: nothing stored is hidden or stored twice.

@@ -1,0 +1,1 @@
+//! A repeated request with the same idempotency key changes nothing.

@@ -1,0 +1,1 @@
+//! Damage in the write-ahead log is reported.

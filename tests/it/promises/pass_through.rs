@@ -1,0 +1,1 @@
+//! Responses that passed without memory say so.

@@ -1,0 +1,1 @@
+//! The recall deadline and the first requests of a database outage.

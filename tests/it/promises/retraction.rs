@@ -1,0 +1,1 @@
+//! Facts that the user takes back in words: at once invisible, restorable, then erased.

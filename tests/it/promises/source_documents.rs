@@ -1,0 +1,1 @@
+//! Details of the source documents.

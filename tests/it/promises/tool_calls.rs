@@ -1,0 +1,1 @@
+//! Tool calls, forced tools and tool results.

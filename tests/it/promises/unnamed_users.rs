@@ -1,0 +1,1 @@
+//! Users who send no identity never see each other's conversations.

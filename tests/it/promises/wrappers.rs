@@ -1,0 +1,1 @@
+//! Text that clients wrap around the user's words is not stored as theirs.
