@@ -90,6 +90,8 @@ struct Open {
     counted: bool,
     /// It lives here already, and what is in the file is not taken in.
     closed: bool,
+    /// A line of it was refused. Without any other turn the conversation is not taken in.
+    refused: bool,
 }
 
 impl Memory {
@@ -151,8 +153,11 @@ impl Importer {
         }
     }
 
-    /// Notes a line that was no record.
+    /// Notes a line that was no record. It counts as a turn of the conversation before it.
     pub fn refuse(&mut self, number: u64, reason: impl Into<String>) {
+        if let Some(open) = &mut self.open {
+            open.refused = true;
+        }
         self.report.refuse(number, reason);
     }
 
@@ -165,7 +170,7 @@ impl Importer {
     }
 
     fn refused(&mut self, number: u64, reason: &str) -> Result<(), ReviewError> {
-        self.refuse(number, reason);
+        self.report.refuse(number, reason);
         Ok(())
     }
 
@@ -178,11 +183,11 @@ impl Importer {
         };
         let closed = self.lives_here(&scope, &record).await?;
         if closed {
-            self.refuse(number, "this conversation was held here; what is in the file is passed over");
+            self.report.refuse(number, "this conversation was held here; what is in the file is passed over");
         }
         let counted = closed || std::mem::take(&mut self.again);
         let arrival = Arrival { session: record, episodes: Vec::new(), turns: Vec::new() };
-        self.open = Some(Open { scope, arrival, numbers: Vec::new(), bytes: 0, counted, closed });
+        self.open = Some(Open { scope, arrival, numbers: Vec::new(), bytes: 0, counted, closed, refused: false });
         Ok(())
     }
 
@@ -198,7 +203,8 @@ impl Importer {
 
     async fn turn(&mut self, number: u64, record: TurnRecord) -> Result<(), ReviewError> {
         if let Err(reason) = self.check_record(&record) {
-            return self.refused(number, &reason);
+            self.refuse(number, reason);
+            return Ok(());
         }
         let Some(open) = self.open.as_mut().filter(|open| !open.closed) else { return Ok(()) };
         open.bytes += record.messages.iter().map(weight).sum::<usize>();
@@ -207,14 +213,12 @@ impl Importer {
         if open.numbers.len() >= TURNS_AT_ONCE || open.bytes >= BYTES_AT_ONCE { self.hand_over().await } else { Ok(()) }
     }
 
-    /// What another program wrote has the bounds of what is said here. What was kept by us was within bounds once.
+    /// Every text has the bound of an answer, whoever stored it first.
     fn check_record(&self, record: &TurnRecord) -> Result<(), String> {
         let chars_max = self.memory.settings.answer_chars_max;
-        let foreign = record.messages.iter().filter(|_| record.number.is_none());
-        for message in foreign.filter(|message| !message.text.is_empty()) {
-            match check_text(&message.text, chars_max) {
-                Ok(()) | Err(TextError::Blank) => {}
-                Err(reason) => return Err(format!("a message of it {reason}")),
+        for text in record.texts() {
+            if let Err(reason @ TextError::TooLong { .. }) = check_text(text, chars_max) {
+                return Err(format!("a message of it {reason}"));
             }
         }
         Ok(())
@@ -232,8 +236,8 @@ impl Importer {
 
     /// Ends the conversation that was open.
     async fn close(&mut self) -> Result<(), ReviewError> {
-        let unsaid = self.open.as_ref().is_some_and(|open| !open.closed && (!open.numbers.is_empty() || !open.counted));
-        if unsaid {
+        let is_due = |open: &Open| !open.numbers.is_empty() || !(open.counted || open.refused);
+        if self.open.as_ref().is_some_and(|open| !open.closed && is_due(open)) {
             self.hand_over().await?;
         }
         self.open = None;
@@ -253,7 +257,15 @@ impl Importer {
         }
         let takeout = self.memory.parts.store.takeout();
         let taken = match takeout.take_in(&scope, arrival.clone(), self.dry).await {
-            Err(StoreError::Refused(_)) => self.one_by_one(&scope, arrival, &numbers).await?,
+            Err(StoreError::Refused(_)) => match self.one_by_one(&scope, arrival, &numbers).await? {
+                Ok(taken) => taken,
+                Err(episodes) => {
+                    if let Some(open) = &mut self.open {
+                        (open.counted, open.refused, open.arrival.episodes) = (counted, true, episodes);
+                    }
+                    return Ok(());
+                }
+            },
             taken => self.memory.told(&scope, Some(arrival.session.id), "import", taken)?,
         };
         match (counted, taken.new) {
@@ -278,29 +290,52 @@ impl Importer {
         }
     }
 
-    /// Something in it is refused: whatever is not is taken in all the same.
-    async fn one_by_one(&mut self, scope: &Scope, arrival: Arrival, numbers: &[u64]) -> Result<TakenIn, ReviewError> {
+    /// Something in it is refused; the rest is taken in. When every turn is, nothing is written and the episodes are returned.
+    async fn one_by_one(
+        &mut self,
+        scope: &Scope,
+        arrival: Arrival,
+        numbers: &[u64],
+    ) -> Result<Result<TakenIn, Vec<EpisodeRecord>>, ReviewError> {
         let Arrival { session, episodes, turns } = arrival;
-        let mut total = TakenIn::default();
-        let alone = std::iter::once((None, Arrival { session: session.clone(), episodes, turns: Vec::new() }));
-        let each = turns.into_iter().zip(numbers).map(|(turn, number)| {
-            (Some(*number), Arrival { session: session.clone(), episodes: Vec::new(), turns: vec![turn] })
-        });
-        for (number, part) in alone.chain(each) {
-            match self.memory.parts.store.takeout().take_in(scope, part, self.dry).await {
-                Ok(taken) => {
-                    let new = total.new || taken.new;
-                    let mut sum = ImportReport { taken: total, ..ImportReport::default() };
-                    sum.add(taken);
-                    total = TakenIn { new, ..sum.taken };
-                }
-                Err(StoreError::Refused(reason)) => {
-                    self.report.refuse(number.or(numbers.first().copied()).unwrap_or_default(), reason);
-                }
-                Err(error) => return self.memory.told(scope, Some(session.id), "import", Err(error)),
+        let (alone, had_turns) = (Arrival { session, episodes: Vec::new(), turns: Vec::new() }, !turns.is_empty());
+        let mut parts = vec![(numbers.first().copied(), Arrival { episodes, ..alone.clone() })];
+        for (turn, number) in turns.into_iter().zip(numbers) {
+            let part = Arrival { turns: vec![turn], ..alone.clone() };
+            if self.take_part(scope, Some(*number), part.clone(), true).await?.is_some() {
+                parts.push((Some(*number), part));
             }
         }
-        Ok(total)
+        if had_turns && parts.len() == 1 {
+            return Ok(Err(parts.swap_remove(0).1.episodes));
+        }
+        let (mut sum, mut written) = (ImportReport::default(), false);
+        for (number, part) in parts {
+            if let Some(taken) = self.take_part(scope, number, part, self.dry).await? {
+                sum.taken.new |= taken.new;
+                sum.add(taken);
+                written = true;
+            }
+        }
+        Ok(if written { Ok(sum.taken) } else { Err(Vec::new()) })
+    }
+
+    /// Takes in a part of a conversation. `None` when the store refuses it, which is noted.
+    async fn take_part(
+        &mut self,
+        scope: &Scope,
+        number: Option<u64>,
+        part: Arrival,
+        dry: bool,
+    ) -> Result<Option<TakenIn>, ReviewError> {
+        let session = part.session.id;
+        match self.memory.parts.store.takeout().take_in(scope, part, dry).await {
+            Err(StoreError::Refused(reason)) => {
+                self.report.refuse(number.unwrap_or_default(), reason);
+                Ok(None)
+            }
+            taken => self.memory.told(scope, Some(session), "import", taken).map(Some),
+        }
     }
 
     /// Topics and episodes that belong to no conversation are gathered by their user. Answers whether there is one.

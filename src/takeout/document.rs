@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::line::LineError;
+use super::line::{LineError, check_number};
 use crate::id::DocumentId;
 use crate::knowledge::{Document, Kind, Passage};
 
@@ -63,6 +63,8 @@ impl TryFrom<DocumentWire> for Document {
         if name.trim().is_empty() || version == 0 {
             return Err(LineError::Shape("its name or version is none".into()));
         }
+        check_number(bytes, "bytes")?;
+        check_number(passages, "passages")?;
         Ok(Self { id, name, title, kind, version, bytes, passages, embedded: 0, created_at, updated_at })
     }
 }

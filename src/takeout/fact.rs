@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::line::LineError;
+use super::line::{LineError, check_number};
 use super::{is_false, is_none_left};
 use crate::fact::{
     Act, Category, Evidence, Fact, Key, Maker, QUOTE_BYTES_MAX, Statement, Status, VALUE_BYTES_MAX, What,
@@ -273,6 +273,7 @@ impl SaidWire {
 impl StatementWire {
     fn statement(self, category: Category, name: &str) -> Result<(Statement, bool), LineError> {
         let shown = !self.hidden;
+        check_number(self.also, "also")?;
         let statement = Statement {
             id: self.id,
             key: Key { category, name: name.to_owned(), item: self.item },
@@ -298,6 +299,7 @@ impl StatementWire {
 
 impl FactWire {
     fn fact(self, category: Category, name: &str) -> Result<(Fact, Option<FactId>), LineError> {
+        check_number(self.confirmations, "confirmations")?;
         let fact = Fact {
             id: self.id,
             key: Key { category, name: name.to_owned(), item: self.item },

@@ -19,10 +19,15 @@ use super::{
 use crate::episode::{Episode, Level, Meaning};
 use crate::id::{DocumentId, EpisodeId, SessionId, TopicId};
 use crate::knowledge::{Document, Passage};
+use crate::session::{TextError, check_text};
 use crate::topic::Topic;
 
 /// The version of the format that is written. The first had no facts and no documents.
 pub const VERSION: u32 = 2;
+
+/// Highest turn number, and highest count, that a line may carry. No conversation comes near it, and the numbers that follow
+/// it, as well as message cursors (a turn number shifted by 16 bits), stay far from an overflow.
+pub const NUMBER_MAX: u64 = 1 << 40;
 
 /// What the first line calls the format.
 const FORMAT: &str = "recalld-export";
@@ -214,7 +219,7 @@ fn json(value: &impl Serialize) -> String {
 /// Reads a line, with or without its end.
 pub fn open(text: &str) -> Result<Line, LineError> {
     let text = text.trim_end();
-    check_sum(text)?;
+    let sealed = check_sum(text)?;
     let shape = |error: serde_json::Error| LineError::Shape(format!("it is not a line of an export: {error}"));
     let mut value: Value = serde_json::from_str(text).map_err(shape)?;
     let field = |value: &mut Value, name: &str| value.get_mut(name).map(Value::take);
@@ -222,13 +227,13 @@ pub fn open(text: &str) -> Result<Line, LineError> {
     let user = field(&mut value, "user").and_then(|user| user.as_str().map(str::to_owned));
     match kind.as_str() {
         "header" => header(value, user).map(Line::Header),
-        "topic" => Ok(Line::Topic(user, read::<TopicWire>(value)?.into())),
+        "topic" => Ok(Line::Topic(user, read::<TopicWire>(value)?.try_into()?)),
         "undo" => Ok(Line::Fact(user, FactRecord::Undo(read(value)?))),
         "unsaid" => Ok(Line::Fact(user, FactRecord::Unsaid(read(value)?))),
         "fact" => Ok(Line::Fact(user, FactRecord::Known(KnownRecord::try_from(read::<KnownWire>(value)?)?))),
-        "session" => Ok(Line::Session(user, read(value)?)),
+        "session" => session(value).map(|session| Line::Session(user, session)),
         "episode" => Ok(Line::Episode(user, EpisodeRecord::try_from(read::<EpisodeWire>(value)?)?)),
-        "turn" => turn(value),
+        "turn" => turn(value, sealed),
         "document" => Ok(Line::Document(read::<DocumentWire>(value)?.try_into()?)),
         "part" => of_document(value).and_then(|(id, rest)| Ok(Line::Part(read::<PartWire>(rest)?.part(id)?))),
         "passage" => of_document(value).and_then(|(id, rest)| Ok(Line::Passage(id, read(rest)?))),
@@ -238,15 +243,16 @@ pub fn open(text: &str) -> Result<Line, LineError> {
     }
 }
 
-fn check_sum(text: &str) -> Result<(), LineError> {
+/// Checks the checksum. Answers whether there is one.
+fn check_sum(text: &str) -> Result<bool, LineError> {
     let at = text.len().saturating_sub(SEAL_BYTES);
     match text.get(at..).filter(|tail| tail.starts_with(SEAL)) {
         Some(tail) => {
             let sum = tail.get(SEAL.len()..SEAL.len() + 16).and_then(|sum| u64::from_str_radix(sum, 16).ok());
-            if sum == Some(xxh3_64(&text.as_bytes()[..at])) { Ok(()) } else { Err(LineError::Sum) }
+            if sum == Some(xxh3_64(&text.as_bytes()[..at])) { Ok(true) } else { Err(LineError::Sum) }
         }
         None if text.contains(SEAL) && !text.ends_with('}') => Err(LineError::Sum),
-        None => Ok(()),
+        None => Ok(false),
     }
 }
 
@@ -268,10 +274,27 @@ fn of_document(mut value: Value) -> Result<(DocumentId, Value), LineError> {
     Ok((read(document)?, value))
 }
 
-fn turn(mut value: Value) -> Result<Line, LineError> {
+/// Checks that a number leaves room for those that follow it.
+pub(super) fn check_number(number: u64, what: &str) -> Result<(), LineError> {
+    if number <= NUMBER_MAX { Ok(()) } else { Err(LineError::Shape(format!("its {what} is higher than {NUMBER_MAX}"))) }
+}
+
+fn session(value: Value) -> Result<SessionRecord, LineError> {
+    let session: SessionRecord = read(value)?;
+    check_number(session.next_number.saturating_sub(1), "next_number")?;
+    Ok(session)
+}
+
+/// A sealed line holds a text as it was stored, and `/v1` stores control characters. Text written by hand has none.
+fn turn(mut value: Value, sealed: bool) -> Result<Line, LineError> {
     let session = value.get_mut("session").map(Value::take).unwrap_or_default();
     let (session, turn): (SessionId, TurnRecord) = (read(session)?, read(value)?);
     let wrong = |what: &str| Err(LineError::Shape(what.to_owned()));
+    check_number(turn.number.unwrap_or_default(), "number")?;
+    let control = turn.texts().find_map(|text| check_text(text, usize::MAX).err()).filter(|_| !sealed);
+    if let Some(error @ TextError::Control(_)) = control {
+        return wrong(&format!("a message of it {error}"));
+    }
     if !turn.id.has_room_for_messages() {
         return wrong("its id does not end with four zeros, as ids of turns do");
     }
@@ -308,8 +331,11 @@ impl From<&TopicRecord> for TopicWire {
     }
 }
 
-impl From<TopicWire> for TopicRecord {
-    fn from(wire: TopicWire) -> Self {
+impl TryFrom<TopicWire> for TopicRecord {
+    type Error = LineError;
+
+    fn try_from(wire: TopicWire) -> Result<Self, LineError> {
+        check_number(wire.accesses, "accesses")?;
         let topic = Topic {
             id: wire.id,
             title: wire.title,
@@ -321,7 +347,7 @@ impl From<TopicWire> for TopicRecord {
             created_at: wire.created_at,
             last_used: wire.last_used,
         };
-        Self { topic, named: wire.named, forgotten_at: wire.forgotten_at, merged_into: wire.merged_into }
+        Ok(Self { topic, named: wire.named, forgotten_at: wire.forgotten_at, merged_into: wire.merged_into })
     }
 }
 
@@ -369,6 +395,8 @@ impl TryFrom<EpisodeWire> for EpisodeRecord {
         if first == 0 || last < first || version == 0 {
             return Err(LineError::Shape("its range of turns is none".into()));
         }
+        check_number(last, "last")?;
+        check_number(weight as u64, "weight")?;
         let vector = wire.vector.map(|(embedder, bytes)| meaning(embedder, &bytes)).transpose()?;
         let episode = Episode { id, session, level, first, last, weight, from, to, summary, vector, made_by, version };
         Ok(Self { episode, stale: wire.stale, gone: wire.gone })

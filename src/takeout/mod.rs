@@ -31,7 +31,7 @@ pub use cursor::{Cursor, Position};
 pub use detect::{SAMPLE_BYTES, detect};
 pub use document::{DocumentRecord, PART_BYTES, PartRecord};
 pub use fact::{EventRecord, FactRecord, KnownRecord, UndoRecord, UnsaidRecord};
-pub use line::{Damage, Header, Line, LineError, Sealed, Summary, VERSION, open, seal};
+pub use line::{Damage, Header, Line, LineError, NUMBER_MAX, Sealed, Summary, VERSION, open, seal};
 pub use own::LINE_BYTES_MAX;
 
 use std::io::BufRead;
@@ -115,6 +115,14 @@ pub struct TurnRecord {
     /// The topic it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topic: Option<TopicLink>,
+}
+
+impl TurnRecord {
+    /// The texts of its messages and of its other tries; a message may have none.
+    pub fn texts(&self) -> impl Iterator<Item = &str> {
+        let others = self.revisions.iter().flat_map(|other| &other.messages);
+        self.messages.iter().chain(others).map(|message| message.text.as_str()).filter(|text| !text.trim().is_empty())
+    }
 }
 
 /// Another answer to a turn's question.

@@ -13,15 +13,12 @@ pub const LINE_BYTES_MAX: usize = 64 << 20;
 
 /// Reads the lines of an export. A file that goes on with another export is two files.
 pub(super) fn read(input: impl BufRead, taker: Taker<'_>) -> Result<(), ReadError> {
+    let lines = Lines { input, number: 0 };
     let mut reading =
-        Reading { lines: Lines { input, number: 0 }, part: Part::default(), session: None, document: None };
-    while let Some(text) = reading.lines.next()? {
-        let goes_on = reading.take(&text)?.is_none_or(&mut *taker);
-        if !goes_on {
-            return Ok(());
-        }
-    }
-    reading.ended()
+        Reading { lines, part: Part::default(), session: None, document: None, held: None, spoilt: false };
+    let ended = reading.all(taker);
+    reading.release(taker);
+    ended
 }
 
 struct Reading<R> {
@@ -31,6 +28,10 @@ struct Reading<R> {
     session: Option<SessionId>,
     /// The document that parts and passages belong to.
     document: Option<DocumentId>,
+    /// A conversation of which nothing else was read so far, and whether a bad line followed it. It is handed over with the
+    /// next good line of it: a conversation whose turns are all bad must not arrive empty.
+    held: Option<Found>,
+    spoilt: bool,
 }
 
 /// What was read since the last header.
@@ -43,6 +44,38 @@ struct Part {
 }
 
 impl<R: BufRead> Reading<R> {
+    fn all(&mut self, taker: Taker<'_>) -> Result<(), ReadError> {
+        while let Some(text) = self.lines.next()? {
+            let goes_on = self.take(&text)?.is_none_or(|found| self.hand_over(found, taker));
+            if !goes_on {
+                return Ok(());
+            }
+        }
+        self.ended()
+    }
+
+    fn hand_over(&mut self, found: Found, taker: Taker<'_>) -> bool {
+        match &found {
+            Found::Bad(..) => self.spoilt = true,
+            Found::Passed(_) => {}
+            Found::Line(_, line) => {
+                self.spoilt &= !matches!(**line, Line::Turn(..) | Line::Episode(..));
+                let goes_on = self.release(taker);
+                if matches!(**line, Line::Session(..)) {
+                    self.held = Some(found);
+                    return goes_on;
+                }
+            }
+        }
+        taker(found)
+    }
+
+    /// Hands over the conversation that was held back, unless all that followed was bad. Answers whether to go on.
+    fn release(&mut self, taker: Taker<'_>) -> bool {
+        let spoilt = std::mem::take(&mut self.spoilt);
+        self.held.take().filter(|_| !spoilt).is_none_or(taker)
+    }
+
     /// What a line is; `None` for those that are only about the file.
     fn take(&mut self, text: &[u8]) -> Result<Option<Found>, ReadError> {
         let line = match std::str::from_utf8(text) {

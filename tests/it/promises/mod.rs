@@ -11,6 +11,7 @@ mod fact_expiry;
 mod gateway;
 mod history;
 mod idempotency;
+mod import_bounds;
 mod log_damage;
 mod pass_through;
 mod recall_deadline;

@@ -49,7 +49,7 @@ pub(super) fn take_in(
     check::metadata(&arrival.session.metadata)?;
     let (mut place, new) = place_for(db, scope, &arrival.session)?;
     let mut taken = TakenIn { new, ..TakenIn::default() };
-    taken.episodes = episodes(db, scope, place.key, arrival.session.id, &arrival.episodes, follow)?;
+    taken.episodes = episodes(db, scope, &mut place, arrival.session.id, &arrival.episodes, follow)?;
     let free = last_number(db, place.key)? + 1;
     let mut arriving = Arriving { free, db, scope, session: arrival.session.id, place: &mut place, follow, now };
     let mut otherwise = Vec::new();
@@ -281,12 +281,12 @@ fn follow_up(db: &Connection, place: &Place, last: u64, follow: Follow<'_>) -> R
 fn episodes(
     db: &Connection,
     scope: &Scope,
-    key: i64,
+    place: &mut Place,
     session: SessionId,
     records: &[EpisodeRecord],
     follow: Follow<'_>,
 ) -> Result<u64, StoreError> {
-    let (mut taken, mut stale) = (0, false);
+    let (mut taken, mut stale, key) = (0, false, place.key);
     for record in records {
         let EpisodeRecord { episode, .. } = record;
         if !is_untold(db, key, episode)? {
@@ -297,7 +297,10 @@ fn episodes(
             mark_stale(db, key, episode.id.as_uuid().as_bytes())?;
         }
         if episode.level == Level::Stretch {
-            send(db, "UPDATE session SET consolidated = ?2 WHERE key = ?1", params![key, episode.last])?;
+            // A turn whose number an episode covers would never be summarised, so the next one comes behind it.
+            place.number = place.number.max(episode.last + 1);
+            let sql = "UPDATE session SET consolidated = ?2, next_number = max(next_number, ?3) WHERE key = ?1";
+            send(db, sql, params![key, episode.last, place.number])?;
         }
         (taken, stale) = (taken + 1, stale || record.stale);
     }
