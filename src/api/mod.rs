@@ -1,6 +1,6 @@
 //! The HTTP doors. They translate, and call [`Memory`]; all routes are on this page.
 //!
-//! Reading order: the routes here, `guard` (who may come in), `rights` (what each route takes), `access` (what whoever came in
+//! Reading order: the routes here, `cross_origin` (pages of other sites), `guard` (who may come in), `rights` (what each route takes), `access` (what whoever came in
 //! may do), `identity` (who is who), then the doors:
 //! `chat`, `openai`, `rest`, `system`. `error` alone knows status codes, `body` how a body is read, `headers` what an
 //! answer says about itself, `server` and `greeting` how connections are served.
@@ -8,6 +8,7 @@
 mod access;
 mod body;
 mod chat;
+mod cross_origin;
 mod error;
 mod greeting;
 mod guard;
@@ -37,7 +38,7 @@ use utoipa_axum::routes;
 
 use self::identity::Rules;
 use self::measure::Measures;
-use crate::config::{Aliases, Passthrough, Settings};
+use crate::config::{Aliases, Origins, Passthrough, Settings};
 use crate::lifecycle::ClockWatch;
 use crate::memory::Memory;
 use crate::store::StoreState;
@@ -70,6 +71,7 @@ struct Doors {
     /// Addresses from which wrong keys came.
     wrong_keys: Buckets<IpAddr>,
     client_address_header: Option<HeaderName>,
+    cors_origins: Origins,
     require_session_header: bool,
     rules: Rules,
     body_bytes_max: usize,
@@ -97,6 +99,7 @@ impl App {
             api_key: settings.api_key().map(str::to_owned),
             wrong_keys: Buckets::new(ADDRESSES_MAX),
             client_address_header: HeaderName::try_from(settings.client_address_header.as_str()).ok(),
+            cors_origins: settings.cors_origins.clone(),
             require_session_header: settings.require_session_header,
             rules: Rules::of(settings),
             body_bytes_max: settings.body_bytes_max,
@@ -192,6 +195,7 @@ pub fn router(app: App) -> Router {
         .fallback(system::unknown_route)
         .method_not_allowed_fallback(system::unknown_method)
         .layer(from_fn_with_state(app.clone(), guard::guard))
+        .layer(from_fn_with_state(app.clone(), cross_origin::cross_origin))
         .layer(axum::middleware::from_fn(openai::shape))
         .layer(from_fn_with_state(app.clone(), measure::measure))
         .with_state(app)

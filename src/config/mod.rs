@@ -10,7 +10,7 @@ mod shared;
 mod value;
 
 pub use load::{ConfigError, Loaded, Origin, file_in_use, load};
-pub use value::{Aliases, HeaderNames, Secret};
+pub use value::{Aliases, HeaderNames, Origins, Secret};
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -68,6 +68,7 @@ pub struct Settings {
     pub api_key: String,
     pub auth_cache_max: Period,
     pub client_address_header: String,
+    pub cors_origins: Origins,
     pub require_session_header: bool,
     pub unidentified: Unidentified,
     pub user_headers: HeaderNames,
@@ -250,6 +251,7 @@ impl Default for Settings {
             api_key: String::new(),
             auth_cache_max: Period::seconds(memory.auth_cache_max.as_secs()),
             client_address_header: String::new(),
+            cors_origins: Origins::default(),
             require_session_header: false,
             unidentified: Unidentified::Auto,
             user_headers: HeaderNames::known(&["X-User-ID", "X-OpenWebUI-User-Id"]),

@@ -80,6 +80,62 @@ impl From<Aliases> for Vec<String> {
     }
 }
 
+/// Origins of web pages, each as browsers send it: `scheme://host` or `scheme://host:port`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(try_from = "Vec<String>", into = "Vec<String>")]
+pub struct Origins(Vec<String>);
+
+impl Origins {
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether an `Origin` header is one of them.
+    pub fn contains(&self, origin: &str) -> bool {
+        self.0.iter().any(|listed| listed == origin)
+    }
+}
+
+impl TryFrom<Vec<String>> for Origins {
+    type Error = String;
+
+    fn try_from(written: Vec<String>) -> Result<Self, String> {
+        written.iter().map(|text| origin(text)).collect::<Result<_, _>>().map(Self)
+    }
+}
+
+impl From<Origins> for Vec<String> {
+    fn from(origins: Origins) -> Self {
+        origins.0
+    }
+}
+
+/// An origin as browsers send it: in lower case, without the scheme's usual port.
+fn origin(text: &str) -> Result<String, String> {
+    let refuse = |reason: &str| Err(format!("`{text}` is not the origin of a page: {reason}"));
+    let origin = text.trim().to_ascii_lowercase();
+    let Some((scheme, host)) = origin.split_once("://") else {
+        return refuse("write the scheme and the host, for example `https://chat.example.org`");
+    };
+    if origin.contains('*') {
+        return refuse("each origin is listed by itself, there are no wildcards");
+    }
+    let is_scheme =
+        !scheme.is_empty() && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte));
+    let is_host =
+        !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte));
+    if !is_scheme || !is_host {
+        return refuse("it ends after the host or its port, without a path or a slash");
+    }
+    let usual = match scheme {
+        "http" => ":80",
+        "https" => ":443",
+        _ => "",
+    };
+    Ok(format!("{scheme}://{}", host.strip_suffix(usual).filter(|_| !usual.is_empty()).unwrap_or(host)))
+}
+
 /// Something that must not be shown, and is not.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Box<str>);
@@ -112,6 +168,34 @@ mod tests {
         assert_eq!(names.as_slice()[0], "x-user-id");
         assert_eq!(Vec::from(names), ["X-User-ID"]);
         assert!(HeaderNames::try_from(vec!["two words".to_owned()]).is_err());
+    }
+
+    #[test]
+    fn origins_are_those_that_browsers_send() {
+        let read = |text: &str| Origins::try_from(vec![text.to_owned()]).map(Vec::from);
+        for (text, expected) in [
+            ("https://Chat.Example:443", "https://chat.example"),
+            ("http://localhost:3000", "http://localhost:3000"),
+            ("http://localhost:80", "http://localhost"),
+            ("http://[::1]:8080", "http://[::1]:8080"),
+            ("chrome-extension://abcdef", "chrome-extension://abcdef"),
+        ] {
+            assert_eq!(read(text), Ok(vec![expected.to_owned()]));
+        }
+        for bad in [
+            "*",
+            "null",
+            "",
+            "chat.example",
+            "https://*.example",
+            "https://chat.example/",
+            "https://a@b.example",
+            "://x",
+        ] {
+            assert!(read(bad).is_err(), "{bad}");
+        }
+        let listed = Origins::try_from(vec!["https://chat.example".to_owned()]).expect("an origin");
+        assert!(listed.contains("https://chat.example") && !listed.contains("https://chat.example:444"));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Files as they come: several in a form, or one as the body. A note comes as JSON.
 
 use axum::body::{Body, Bytes};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, header};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -39,7 +39,6 @@ impl App {
         query: UploadQuery,
         body: Body,
     ) -> Result<Brought, ApiError> {
-        check_origin(headers)?;
         let kind = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("").to_owned();
         let plain = kind.split(';').next().unwrap_or("").trim().to_ascii_lowercase();
         let name = query.name.filter(|name| !name.trim().is_empty());
@@ -56,18 +55,6 @@ impl App {
         })?;
         Ok(Brought::Files(vec![Upload { name, title: query.title, bytes }]))
     }
-}
-
-/// A page of another site can send forms from its visitor's browser, and the browser says whose page it is.
-fn check_origin(headers: &HeaderMap) -> Result<(), ApiError> {
-    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
-    let Some(origin) = text(header::ORIGIN) else { return Ok(()) };
-    let theirs = origin.split_once("://").map_or(origin, |(_, host)| host);
-    if text(header::HOST).is_some_and(|host| host.eq_ignore_ascii_case(theirs)) {
-        return Ok(());
-    }
-    let detail = format!("a page of `{origin}` cannot upload files here");
-    Err(ApiError::new(StatusCode::FORBIDDEN, "foreign_origin", "Foreign page", detail))
 }
 
 /// The files of a form. Other fields are passed over, but for the title.
@@ -190,16 +177,6 @@ mod tests {
             assert!(files(KIND, &Bytes::from(body), None).is_err(), "{body}");
         }
         assert!(files("multipart/form-data", &Bytes::from("--x y--"), None).is_err());
-    }
-
-    #[test]
-    fn pages_of_others_cannot_upload() {
-        let headers = |origin: &str| {
-            let pairs = [(header::HOST, "localhost:7077"), (header::ORIGIN, origin)];
-            pairs.map(|(name, value)| (name, value.parse().expect("a value"))).into_iter().collect::<HeaderMap>()
-        };
-        assert!(check_origin(&headers("http://localhost:7077")).is_ok());
-        assert!(check_origin(&headers("https://evil.example")).is_err() && check_origin(&headers("null")).is_err());
     }
 
     proptest! {
