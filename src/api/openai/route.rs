@@ -4,6 +4,7 @@ use axum::http::{Method, StatusCode, Uri};
 
 use crate::api::error::ApiError;
 use crate::api::identity::path::{PathScope, path_scope};
+use crate::model::relay::leads_upwards;
 
 /// What is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,6 +45,7 @@ impl Route {
         };
         let other = || pass_all.then(|| (Endpoint::Other, below, Ok(PathScope::default())));
         let found = plain.or_else(scoped).or_else(other);
+        let found = found.filter(|(_, rest, _)| !leads_upwards(rest));
         let Some((endpoint, rest, scope)) = found else {
             return Err(if uploads_in_a_visit(below) { ApiError::no_uploads("") } else { unknown(below) });
         };
@@ -121,5 +123,7 @@ mod tests {
         check(Method::GET, "/v1/chat/completions", None);
         check(Method::POST, "/v1/acme:bad!/chat/completions", None);
         check(Method::POST, "/v1//chat/completions", None);
+        check(Method::POST, "/v1/images/..%2fadmin", None);
+        check(Method::POST, "/v1/acme/audio/..;/admin", None);
     }
 }

@@ -12,7 +12,9 @@ use super::hear::Body;
 use super::send::{Outgoing, REFUSAL_BYTES_MAX};
 use super::{OpenAi, bearer, without_key};
 use crate::model::ModelError;
-use crate::model::relay::{PassFuture, Passed, Relayed, Upstream, error_body, homeward, onward, whole_body};
+use crate::model::relay::{
+    PassFuture, Passed, Relayed, Upstream, error_body, homeward, leads_upwards, onward, whole_body,
+};
 
 impl Upstream for OpenAi {
     fn name(&self) -> &str {
@@ -44,8 +46,7 @@ impl OpenAi {
     /// Where a path below the base URL leads. Steps upwards would leave what was configured.
     pub(super) fn url_below(&self, path: &str) -> Result<Uri, ModelError> {
         let path = path.trim_start_matches('/');
-        let steps = path.split('?').next().unwrap_or(path).to_ascii_lowercase().replace("%2e", ".");
-        let is_below = steps.split(['/', '\\']).all(|step| step != "..");
+        let is_below = !leads_upwards(path.split('?').next().unwrap_or(path));
         let base = self.settings.base_url.trim().trim_end_matches('/');
         let url = is_below.then(|| format!("{base}/{path}").parse().ok()).flatten();
         url.ok_or_else(|| not_sent(StatusCode::NOT_FOUND, "there is no such path below the model's URL"))

@@ -1,12 +1,13 @@
 //! The relay: a client's request passed on as it came, and the answer passed back as it comes.
 //!
-//! Reading order: the nouns here, `tee` (what of an answer goes on, and what was said in it), `said`
+//! Reading order: the nouns here, `path` (where a request may go), `tee` (what of an answer goes on, and what was said in it), `said`
 //! (deltas to messages), `serve` (the same shapes from a model in process). How a server is reached
 //! stands beside its model, in `openai/pass.rs`.
 //!
 //! **Invariant:** headers pass by allow-list, in both directions. What is not known to be harmless
 //! stays here: cookies, keys, identities.
 
+mod path;
 mod said;
 mod serve;
 mod tee;
@@ -20,6 +21,7 @@ use hyper::{Method, StatusCode};
 use serde_json::json;
 
 use super::ModelError;
+pub(crate) use path::leads_upwards;
 pub use said::{Choice, Said};
 pub use serve::InProcess;
 pub use tee::{Tee, TeeBounds, TeeError, TeeFault, TeeKind};
