@@ -15,6 +15,7 @@ use hyper::body::Incoming;
 use serde_json::Value;
 use tokio::time::timeout;
 
+use super::redact::Redaction;
 use super::{OpenAiSettings, error_message, tidy};
 use crate::model::http::root_cause;
 use crate::model::relay::RelayBody;
@@ -24,9 +25,10 @@ use crate::model::{Ending, ModelError, Piece, Pieces};
 /// How large an answer may be that comes whole.
 const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// A body that does not keep anybody waiting for ever.
+/// A body that does not keep anybody waiting for ever, and does not tell our key.
 pub(super) struct Body {
     incoming: Incoming,
+    redaction: Redaction,
     /// How long the next chunk may take. Many servers send their headers at once and then think, so
     /// the first chunk is given the time of the first byte.
     patience: Duration,
@@ -35,7 +37,8 @@ pub(super) struct Body {
 
 impl Body {
     pub(super) fn new(incoming: Incoming, settings: &OpenAiSettings) -> Self {
-        Self { incoming, patience: settings.first_byte_timeout, idle_timeout: settings.idle_timeout }
+        let redaction = Redaction::of(settings);
+        Self { incoming, redaction, patience: settings.first_byte_timeout, idle_timeout: settings.idle_timeout }
     }
 
     async fn chunk(&mut self) -> Result<Option<Bytes>, ModelError> {
@@ -44,11 +47,14 @@ impl Body {
             let frame = timeout(patience, self.incoming.frame()).await.map_err(|_| ModelError::Silent(patience))?;
             self.patience = self.idle_timeout;
             match frame {
-                None => return Ok(None),
+                None => return Ok(Some(self.redaction.finish()).filter(|held| !held.is_empty())),
                 Some(Err(error)) => return Err(ModelError::BrokeOff(root_cause(&error))),
                 // What is not data is a trailer, and nobody sends anything of interest in those.
                 Some(Ok(frame)) => match frame.into_data() {
-                    Ok(data) => return Ok(Some(data)),
+                    Ok(data) => match self.redaction.push(data) {
+                        passed if passed.is_empty() => continue,
+                        passed => return Ok(Some(passed)),
+                    },
                     Err(_) => continue,
                 },
             }

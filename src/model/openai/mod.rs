@@ -2,7 +2,7 @@
 //!
 //! Reading order: the settings here, `send` (one question, asked again while that can help and `budget`
 //! allows), `hear` (what came back, whole or piece by piece), `pass` (a client's own request, passed on), `post` (other
-//! questions than chat).
+//! questions than chat), `redact` (the key, taken out of what came back).
 //!
 //! **Invariant:** the key goes to the configured host and nowhere else: redirects are not followed,
 //! and neither `Debug` nor an error shows it.
@@ -12,6 +12,7 @@ mod hear;
 mod list;
 mod pass;
 mod post;
+mod redact;
 mod send;
 
 use std::fmt;
@@ -23,6 +24,7 @@ use hyper::Uri;
 use hyper::header::{ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, USER_AGENT};
 use serde_json::{Value, json};
 
+use self::redact::Redaction;
 use super::http::{HttpClient, client};
 use super::{ChatModel, ModelError, ModelFuture, Pieces, Prompt};
 
@@ -194,18 +196,9 @@ pub(in crate::model) fn error_message(value: &Value) -> Option<String> {
 /// How much of a server's own words goes into an error.
 const MESSAGE_CHARS_MAX: usize = 300;
 
-/// Keys shorter than this are words such as `ollama` or `none`: no secret, and hiding them would
-/// make holes in messages.
-const SECRET_BYTES_MIN: usize = 8;
-
 /// A server's words, fit for an error: on one line, short, and without our key even if it was echoed.
 fn tidy(text: &str, settings: &OpenAiSettings) -> String {
-    shorten(&without_key(text, settings))
-}
-
-fn without_key(text: &str, settings: &OpenAiSettings) -> String {
-    let key = settings.key.as_deref().map(str::trim).filter(|key| key.len() >= SECRET_BYTES_MIN);
-    key.map_or_else(|| text.to_owned(), |key| text.replace(key, "…"))
+    shorten(&Redaction::of(settings).text(text))
 }
 
 /// A server's words on one line, and not too many of them.

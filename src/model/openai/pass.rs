@@ -1,7 +1,7 @@
 //! Passing on: a client's request as it came, and the server's answer as it comes.
 //!
 //! An error of the server is passed back with its status. Its body is read first: what is not in the
-//! shape clients expect is put into it, and our key is taken out should the server have echoed it.
+//! shape clients expect is put into it.
 
 use hyper::body::Incoming;
 use hyper::header::{ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, USER_AGENT};
@@ -9,8 +9,9 @@ use hyper::{Response, StatusCode, Uri};
 use serde_json::Value;
 
 use super::hear::Body;
+use super::redact::Redaction;
 use super::send::{Outgoing, REFUSAL_BYTES_MAX};
-use super::{OpenAi, bearer, without_key};
+use super::{OpenAi, bearer};
 use crate::model::ModelError;
 use crate::model::relay::{
     PassFuture, Passed, Relayed, Upstream, error_body, homeward, leads_upwards, onward, whole_body,
@@ -71,19 +72,19 @@ impl OpenAi {
 
     fn answer(&self, response: Response<Incoming>) -> Relayed {
         let (head, body) = response.into_parts();
-        let body = Body::new(body, &self.settings).relay();
-        Relayed { status: head.status, headers: homeward(&head.headers), body }
+        let headers = Redaction::of(&self.settings).headers(homeward(&head.headers));
+        Relayed { status: head.status, headers, body: Body::new(body, &self.settings).relay() }
     }
 
     async fn error_answer(&self, response: Response<Incoming>) -> Relayed {
         let (head, body) = response.into_parts();
         let said = Body::new(body, &self.settings).start(REFUSAL_BYTES_MAX).await;
         let body = if is_error(&said) {
-            without_key(&String::from_utf8_lossy(&said), &self.settings).into()
+            said.into()
         } else {
             error_body(&self.refusal(head.status, &head.headers, &said), "upstream_error", None)
         };
-        let mut headers = homeward(&head.headers);
+        let mut headers = Redaction::of(&self.settings).headers(homeward(&head.headers));
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         Relayed { status: head.status, headers, body: whole_body(body) }
     }

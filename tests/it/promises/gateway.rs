@@ -4,17 +4,20 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::Router;
+use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
-use axum::http::header;
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use futures_util::stream;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
 use recalld::model::openai::{OpenAi, OpenAiSettings};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-use crate::house::House;
+use crate::house::{House, SESSION};
+use crate::openai::{CHAT, body, talk};
 
 const OPERATORS_KEY: &str = "sk-operator/0123456789+abcdef";
 
@@ -90,4 +93,68 @@ async fn paths_that_step_upwards_never_reach_the_upstream() {
     }
     let reached = ["/v1/models/meta%2Fllama-3", "/v1/models/qwen2.5..1", "/v1/files/a..b?after=..%2f"];
     assert_eq!(*paths.lock().expect("a lock"), reached);
+}
+
+/// Everything that a client can see of an answer.
+async fn seen(house: &House, path: &str, asked: Value) -> String {
+    let answer = house.post(path).session(SESSION).json(asked).await;
+    format!("{:?} {}", answer.headers, answer.text())
+}
+
+#[track_caller]
+fn check_hidden(seen: &str, what: &str) {
+    let escaped = OPERATORS_KEY.replace('/', "\\/");
+    assert!(!seen.contains(OPERATORS_KEY) && !seen.contains(&escaped), "{what}: {seen}");
+    // Nor all of it but its end.
+    assert!(!seen.contains(&OPERATORS_KEY[..OPERATORS_KEY.len() - 4]), "{what}: {seen}");
+}
+
+fn echoed(status: u16, key: &str) -> Response {
+    let error = json!({"error": {"message": format!("Incorrect API key provided: {key}."), "type": "x"}});
+    let status = StatusCode::from_u16(status).expect("a status");
+    let mut response = (status, axum::Json(error)).into_response();
+    for name in ["x-request-id", "openai-organization", "x-ratelimit-reset-requests", "retry-after"] {
+        response.headers_mut().insert(name, HeaderValue::try_from(format!("of {key}")).expect("a value"));
+    }
+    response
+}
+
+/// A stream whose pieces end in the middle of the key.
+fn streamed(key: &str) -> Response {
+    let delta = json!({"choices": [{"index": 0, "delta": {"content": format!("it is {key}, sk-op, yes")}}]});
+    let text = format!("data: {delta}\n\ndata: [DONE]\n\n");
+    let pieces: Vec<Bytes> = text.as_bytes().chunks(7).map(Bytes::copy_from_slice).collect();
+    let body = Body::from_stream(stream::iter(pieces.into_iter().map(Ok::<_, std::io::Error>)));
+    ([(header::CONTENT_TYPE, "text/event-stream")], body).into_response()
+}
+
+#[tokio::test]
+async fn an_operators_key_that_is_echoed_stays_here() {
+    let question = || body(talk(&["hello"]));
+    for answer in [
+        |key: &str| echoed(200, key),
+        |key: &str| echoed(401, key),
+        |key: &str| echoed(500, key),
+        |key: &str| (StatusCode::OK, format!("{{\"error\":\"{}\"}}", key.replace('/', "\\/"))).into_response(),
+        |key: &str| (StatusCode::FOUND, [(header::LOCATION, format!("https://x.example/{key}"))]).into_response(),
+    ] {
+        let (house, _) = before(answer).await;
+        for path in [CHAT, "/v1/embeddings", "/v1/completions", "/v1/other"] {
+            check_hidden(&seen(&house, path, question()).await, path);
+        }
+        check_hidden(&seen(&house, "/chat", json!({"query": "hello"})).await, "/chat");
+        let models = house.get("/v1/models").send().await;
+        check_hidden(&format!("{:?} {}", models.headers, models.text()), "models");
+        check_hidden(&format!("{:?}", house.turns(SESSION).await), "what is stored");
+    }
+    let (house, _) = before(streamed).await;
+    let mut asked = question();
+    asked["stream"] = json!(true);
+    for path in [CHAT, "/v1/completions"] {
+        let seen = seen(&house, path, asked.clone()).await;
+        check_hidden(&seen, path);
+        assert!(seen.contains("it is …, sk-op, yes"), "the rest goes on: {seen}");
+    }
+    let turns = format!("{:?}", house.turns(SESSION).await);
+    check_hidden(&turns, "what is stored");
 }
