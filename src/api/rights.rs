@@ -36,6 +36,8 @@ const OTHER: [(&str, &str, Right); 9] = [
 
 /// The right that a route takes.
 pub(super) fn right_of(method: &str, route: &str) -> Right {
+    // HEAD is answered by the handler of GET, with the sizes of what GET shows.
+    let method = if method == "HEAD" { "GET" } else { method };
     if let Some((_, _, right)) = OTHER.iter().find(|(m, r, _)| *m == method && *r == route) {
         return *right;
     }
@@ -46,7 +48,7 @@ pub(super) fn right_of(method: &str, route: &str) -> Right {
         return Right::Admin;
     }
     match method {
-        "GET" | "HEAD" | "OPTIONS" => Right::Read,
+        "GET" | "OPTIONS" => Right::Read,
         "DELETE" => Right::Erase,
         _ => Right::Write,
     }
@@ -102,6 +104,9 @@ mod tests {
             ("DELETE", "/api/v1/webhooks/{id}", Right::Admin),
             ("GET", "/api/v1/keysmiths", Right::Read),
             ("GET", "/metrics", Right::Admin),
+            ("HEAD", "/metrics", Right::Admin),
+            ("HEAD", "/api/v1/analytics", Right::Admin),
+            ("HEAD", "/api/v1/sessions", Right::Read),
         ] {
             assert_eq!(right_of(method, route), right, "{method} {route}");
         }

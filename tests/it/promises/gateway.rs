@@ -158,3 +158,19 @@ async fn an_operators_key_that_is_echoed_stays_here() {
     let turns = format!("{:?}", house.turns(SESSION).await);
     check_hidden(&turns, "what is stored");
 }
+
+// --- Rights ----------------------------------------------------------------------------------------
+
+#[tokio::test]
+async fn head_takes_the_right_of_get() {
+    let admin = "the key of the settings";
+    let house = House::plan().setting(|settings| settings.api_key = admin.into()).open();
+    let made = house.post("/api/v1/keys").header("x-api-key", admin);
+    let made = made.json(json!({"tenant": "default", "user_id": "ann", "rights": ["read"]})).await;
+    let key = made.json()["key"].as_str().expect("a key").to_owned();
+    for path in ["/metrics", "/api/v1/privacy", "/api/v1/analytics", "/api/v1/keys", "/api/v1/sessions"] {
+        let of = async |method| house.ask(method, path).header("x-api-key", &key).send().await.status;
+        assert_eq!(of("HEAD").await, of("GET").await, "{path}");
+    }
+    assert_eq!(house.ask("HEAD", "/metrics").header("x-api-key", &key).send().await.status, 403);
+}
