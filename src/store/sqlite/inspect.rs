@@ -6,7 +6,7 @@ use rusqlite::Connection;
 
 use super::Sqlite;
 use super::connect::{SCHEMA_VERSION, check_ours, meaning, open_reader};
-use super::lock::held_by;
+use super::lock::{check_names, held_by};
 use super::seal::secret_path;
 use super::{job, outbox};
 use crate::store::{Holder, JobCounts, ParcelCounts, StoreError};
@@ -44,6 +44,7 @@ impl Sqlite {
         if !path.exists() {
             return Ok(None);
         }
+        check_names(path)?;
         let db = open_reader(path)?;
         let schema = check_ours(&db, path)?;
         let jobs = if schema == SCHEMA_VERSION { Some(job::counts(&db, None)?) } else { None };

@@ -37,6 +37,8 @@ impl Lock {
             }
             Err(TryLockError::Error(error)) => return Err(cannot(error)),
         }
+        super::restore::tidy(data);
+        check_names(data)?;
         let lock = Self { file };
         lock.note(None);
         Ok(lock)
@@ -53,6 +55,25 @@ impl Lock {
     pub(in crate::store) fn release(&self) {
         let _ = self.file.unlock();
     }
+}
+
+/// Refuses a data file with a second name. SQLite keeps its log beside the name it was opened by: who opens the file by another
+/// name does not see what is in the log, and the two overwrite each other.
+pub(super) fn check_names(data: &Path) -> Result<(), StoreError> {
+    #[cfg(unix)]
+    {
+        let names = data.metadata().map_or(1, |file| std::os::unix::fs::MetadataExt::nlink(&file));
+        if names > 1 {
+            let reason = format!(
+                "it has {names} names (hard links), and each could be opened as a data file of its own; remove the others \
+                 (`find -samefile` lists them), or copy the file instead of linking it"
+            );
+            return Err(StoreError::CannotOpen { path: data.into(), reason });
+        }
+    }
+    #[cfg(not(unix))]
+    let _ = data;
+    Ok(())
 }
 
 /// Who holds a data file, as far as its lock file says.
@@ -72,7 +93,9 @@ pub(in crate::store) fn held_by(data: &Path) -> Option<Holder> {
     matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)).then(|| holder(data))
 }
 
+/// Beside the file itself, wherever a symbolic link to it lies.
 fn lock_path(data: &Path) -> PathBuf {
+    let data = data.canonicalize().unwrap_or_else(|_| data.into());
     let mut name = data.file_name().unwrap_or_default().to_owned();
     name.push(".lock");
     data.with_file_name(name)

@@ -25,6 +25,8 @@ pub struct Restored {
     pub keys_without_secret: u64,
 }
 
+/// How the name of the old file ends until the new one is in its place.
+const SET_ASIDE: &str = ".before-restore";
 /// Most problems that are told of a backup that is not well.
 const PROBLEMS_TOLD: usize = 3;
 
@@ -86,7 +88,7 @@ fn unpack(from: &Path, new: &Path, bytes: u64) -> std::io::Result<()> {
 
 /// Puts the new file in the place of the old one.
 fn replace(data: &Path, new: &Path) -> Result<(), BackupError> {
-    let old = beside(data, ".before-restore");
+    let old = beside(data, SET_ASIDE);
     if data.exists() {
         set_aside(data, &old)?;
     }
@@ -119,6 +121,21 @@ fn set_aside(data: &Path, old: &Path) -> Result<(), BackupError> {
         }
     }
     sync_folder(data).map_err(cannot)
+}
+
+/// Takes back the second name that a restore gave to the data file before it was cut short. For whoever holds the lock.
+pub(super) fn tidy(data: &Path) {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+        let old = beside(data, SET_ASIDE);
+        let file = |path: &Path| path.symlink_metadata().ok().map(|file| (file.dev(), file.ino()));
+        if file(data).is_some_and(|this| file(&old) == Some(this)) {
+            let _ = std::fs::remove_file(&old);
+        }
+    }
+    #[cfg(not(unix))]
+    let _ = data;
 }
 
 /// A file whose name is that of another, and then some.

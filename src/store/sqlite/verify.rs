@@ -5,7 +5,7 @@ use std::path::Path;
 use rusqlite::Connection;
 
 use super::connect::{self, SCHEMA_VERSION, check_ours, meaning, open_noting};
-use super::lock::Lock;
+use super::lock::{Lock, check_names};
 use super::{Sqlite, examine, pages};
 use crate::store::{Findings, StoreError};
 
@@ -15,6 +15,7 @@ const PROBLEMS_MAX: usize = 200;
 impl Sqlite {
     /// Looks through a data file, at one moment of it. Nobody has to stop for that, and nothing is changed.
     pub fn verify(path: &Path) -> Result<Findings, StoreError> {
+        check_names(path)?;
         let (mut found, damaged) = looked_through(path)?;
         found.problems_first(damaged.into_iter().map(|page| format!("page {page} is not what was written")));
         Ok(found)

@@ -1,5 +1,6 @@
 //! What may pass to the upstream and back.
 
+use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -18,6 +19,7 @@ use tokio::net::TcpListener;
 
 use crate::house::{House, SESSION};
 use crate::openai::{CHAT, body, talk};
+use crate::process::{Server, recalld};
 
 const OPERATORS_KEY: &str = "sk-operator/0123456789+abcdef";
 
@@ -173,4 +175,43 @@ async fn head_takes_the_right_of_get() {
         assert_eq!(of("HEAD").await, of("GET").await, "{path}");
     }
     assert_eq!(house.ask("HEAD", "/metrics").header("x-api-key", &key).send().await.status, 403);
+}
+
+// --- The data file ---------------------------------------------------------------------------------
+
+/// SQLite keeps its log beside one name: whoever comes by another one would not see it, and lose what is in it.
+#[cfg(unix)]
+#[test]
+fn a_second_name_is_a_second_owner_and_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let elsewhere = tempfile::tempdir_in(folder.path()).expect("a folder");
+    let server = Server::start(folder.path(), &[]);
+    let (status, _) = server.send("POST", "/chat", &[("content-type", "application/json")], r#"{"query":"hello"}"#);
+    assert_eq!(status, 200);
+    let file = folder.path().join("r.db");
+    let (hard, soft) = (elsewhere.path().join("hard.db"), elsewhere.path().join("soft.db"));
+    std::fs::hard_link(&file, &hard).expect("a second name");
+    std::os::unix::fs::symlink(&file, &soft).expect("a link");
+    let run = |command: &[&str], name: &std::path::Path| {
+        let arguments = [command, &["--data", name.to_str().expect("text")]].concat();
+        let done = recalld(folder.path(), &arguments, &[]).stdout(Stdio::piped()).output().expect("it runs");
+        let told = [done.stdout, done.stderr].concat();
+        (done.status.success(), String::from_utf8_lossy(&told).into_owned())
+    };
+    // Each of these would own the file, or read it without its log.
+    for command in [&["sessions", "list"][..], &["verify", "--accept"], &["verify"]] {
+        let (done, told) = run(command, &hard);
+        assert!(!done && told.contains("hard link"), "{command:?}: {told}");
+    }
+    let (done, told) = run(&["verify", "--accept"], &soft);
+    assert!(!done && told.contains("in use by"), "{told}");
+    let (_, told) = run(&["doctor"], &hard);
+    assert!(told.contains("FAIL  data") && told.contains("hard link"), "{told}");
+    // With one name it is itself again.
+    std::fs::remove_file(&hard).expect("removed");
+    drop(server);
+    for command in [&["sessions", "list"][..], &["verify", "--accept"]] {
+        let (done, told) = run(command, &soft);
+        assert!(done, "{command:?}: {told}");
+    }
 }
