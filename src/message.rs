@@ -5,6 +5,12 @@
 //! What the client sent is never rewritten.
 
 pub mod block;
+mod speaker;
+mod visible;
+
+pub(crate) use speaker::speaker_name;
+
+use std::borrow::Cow;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -98,6 +104,11 @@ impl Message {
     /// Whether a person or the model said it, as opposed to a tool or whoever set things up.
     pub fn is_spoken(&self) -> bool {
         matches!(self.role, Role::User | Role::Assistant)
+    }
+
+    /// What its speaker is called: a name that does not pose as another speaker, else the role.
+    pub(crate) fn speaker(&self) -> Cow<'_, str> {
+        self.name.as_deref().and_then(speaker_name).unwrap_or(Cow::Borrowed(self.role.as_str()))
     }
 
     /// Whether there is anything in it: words, parts or tool calls.

@@ -244,7 +244,7 @@ pub(super) struct Span {
 pub(super) fn told(turn: &Turn) -> Vec<Told> {
     let spoken = turn.messages.iter().filter(|message| message.is_spoken() && !message.text.trim().is_empty());
     let told = spoken.map(|message| Told {
-        speaker: message.name.clone().unwrap_or_else(|| message.role.as_str().to_owned()),
+        speaker: message.speaker().into_owned(),
         text: message.text.clone(),
         at: turn.created_at,
     });

@@ -10,6 +10,7 @@ use xxhash_rust::xxh3::Xxh3;
 
 use super::{LiveSession, LiveTurn, Stub, Summary};
 use crate::episode::{Level, hour_of};
+use crate::message::speaker_name;
 use crate::model::summarise::{Told, told_by};
 use crate::session::TurnStatus;
 
@@ -149,7 +150,7 @@ impl LiveTurn {
     fn told(&self) -> impl Iterator<Item = Told> {
         let spoken = self.messages.iter().filter(|message| message.is_spoken() && !message.text.trim().is_empty());
         spoken.map(|message| Told {
-            speaker: message.name.as_deref().unwrap_or(message.role.as_str()).to_owned(),
+            speaker: message.name.as_deref().and_then(speaker_name).map_or(message.role.as_str().into(), Into::into),
             text: message.text.to_string(),
             at: self.created_at,
         })

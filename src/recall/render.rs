@@ -15,7 +15,7 @@ use super::Reminder;
 use super::layer::{Aside, AsideSource, Considered, Section};
 use super::texts::SaidMessage;
 use crate::id::SessionId;
-use crate::message::{Message, Role};
+use crate::message::{Message, Role, speaker_name};
 
 /// The heading over the end of the running conversation.
 const RECENT: &str = "## Recent conversation";
@@ -136,7 +136,7 @@ pub(crate) fn line_of(session: SessionId, message: &SaidMessage, zone: &TimeZone
 }
 
 fn said_line(session: SessionId, day: Date, name: Option<&str>, role: Role, text: &str) -> String {
-    let speaker = name.map_or_else(|| Cow::Borrowed(speaker(role)), one_line);
+    let speaker = speaker(name, role);
     format!("- {day} ({}) {speaker}: {}", &session.to_string()[..8], one_line(text))
 }
 
@@ -146,19 +146,19 @@ pub(crate) fn recent_conversation(messages: &[&Message]) -> String {
         return String::new();
     }
     let line = |message: &&Message| {
-        let speaker = message.name.as_deref().map_or_else(|| Cow::Borrowed(speaker(message.role)), one_line);
+        let speaker = speaker(message.name.as_deref(), message.role);
         format!("- {speaker}: {}", one_line(&message.text))
     };
     std::iter::once(RECENT.to_owned()).chain(messages.iter().map(line)).collect::<Vec<_>>().join("\n")
 }
 
-fn speaker(role: Role) -> &'static str {
-    match role {
+fn speaker(name: Option<&str>, role: Role) -> Cow<'_, str> {
+    name.and_then(speaker_name).unwrap_or(Cow::Borrowed(match role {
         Role::User => "User",
         Role::Assistant => "Assistant",
         Role::System => "System",
         Role::Tool => "Tool",
-    }
+    }))
 }
 
 /// Plain text with single blanks, as nearly all short messages are.
