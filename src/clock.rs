@@ -1,6 +1,7 @@
 //! Time: the wall clock people read, and a steady one that shows when the wall clock leapt.
 
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -16,30 +17,83 @@ pub struct Reading {
 
 /// Where time comes from.
 pub trait Clock: Send + Sync + 'static {
-    /// The time of day. Two calls never answer the same instant.
+    /// The time of day. Two calls never answer the same instant. A wall clock that is set back by more than an hour
+    /// is not followed: what is dated then would expire at once when the clock is set right.
     fn now(&self) -> Timestamp;
-    /// Both clocks at once.
+    /// Both clocks at once, as they are.
     fn reading(&self) -> Reading;
 }
 
-/// A step back smaller than this is smoothed over; a larger one is believed.
+/// A larger difference between the two clocks means that somebody set the wall clock.
+const LEAP_MICROS: i64 = 3_600_000_000;
+
+/// Notices when the wall clock was set, by comparing it with the steady one.
+#[derive(Debug)]
+pub struct LeapWatch {
+    /// Both clocks when they last agreed.
+    agreed: Mutex<Reading>,
+}
+
+impl LeapWatch {
+    /// Believes the clocks as they are now.
+    pub fn starting(now: Reading) -> Self {
+        Self { agreed: Mutex::new(now) }
+    }
+
+    /// By how many microseconds the wall clock was set since the watch began, forward when positive; `None` when it goes
+    /// as it should. Small differences are taken up: clocks drift and are corrected.
+    pub fn leap_micros(&self, now: Reading) -> Option<i64> {
+        let mut agreed = self.agreed.lock().unwrap_or_else(PoisonError::into_inner);
+        let wall = now.wall.as_microsecond() - agreed.wall.as_microsecond();
+        let steady = now.steady.saturating_sub(agreed.steady).as_micros() as i64;
+        let leap = wall.saturating_sub(steady);
+        if leap.abs() <= LEAP_MICROS {
+            *agreed = now;
+            return None;
+        }
+        Some(leap)
+    }
+}
+
+/// A step back smaller than this is smoothed over.
 const SMOOTHED_MICROS: i64 = 1_000_000;
 
-/// The machine's clocks.
-#[derive(Debug, Default)]
-pub struct SystemClock {
+/// Makes the times that are given out from readings of the clocks.
+#[derive(Debug)]
+struct Times {
+    watch: LeapWatch,
     last: AtomicI64,
+}
+
+impl Times {
+    fn starting(now: Reading) -> Self {
+        Self { watch: LeapWatch::starting(now), last: AtomicI64::new(i64::MIN) }
+    }
+
+    fn next(&self, reading: Reading) -> Timestamp {
+        let set_back = self.watch.leap_micros(reading).map_or(0, |leap| leap.min(0));
+        let now = reading.wall.as_microsecond() - set_back;
+        let distinct = |last: i64| if now <= last && last - now < SMOOTHED_MICROS { last + 1 } else { now };
+        let next = self.last.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| Some(distinct(last)));
+        from_micros(next.map_or(now, distinct))
+    }
+}
+
+/// The machine's clocks.
+#[derive(Debug)]
+pub struct SystemClock {
+    times: Times,
+}
+
+impl Default for SystemClock {
+    fn default() -> Self {
+        Self { times: Times::starting(Reading { wall: Timestamp::now(), steady: steady() }) }
+    }
 }
 
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
-        let wall = Timestamp::now().as_microsecond();
-        let distinct = |last: i64| Some(if wall <= last && last - wall < SMOOTHED_MICROS { last + 1 } else { wall });
-        let last = self
-            .last
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, distinct)
-            .expect("the closure never answers None");
-        from_micros(distinct(last).unwrap_or(wall))
+        self.times.next(self.reading())
     }
 
     fn reading(&self) -> Reading {
@@ -66,12 +120,14 @@ fn steady() -> Duration {
 pub struct ManualClock {
     wall: AtomicI64,
     steady: AtomicI64,
+    times: Times,
 }
 
 impl ManualClock {
     /// Starts at this time.
     pub fn at(start: Timestamp) -> Self {
-        Self { wall: AtomicI64::new(start.as_microsecond()), steady: AtomicI64::new(0) }
+        let times = Times::starting(Reading { wall: start, steady: Duration::ZERO });
+        Self { wall: AtomicI64::new(start.as_microsecond()), steady: AtomicI64::new(0), times }
     }
 
     /// Time passes.
@@ -88,7 +144,8 @@ impl ManualClock {
 
 impl Clock for ManualClock {
     fn now(&self) -> Timestamp {
-        from_micros(self.wall.fetch_add(1, Ordering::Relaxed))
+        let wall = from_micros(self.wall.fetch_add(1, Ordering::Relaxed));
+        self.times.next(Reading { wall, steady: self.reading().steady })
     }
 
     fn reading(&self) -> Reading {
@@ -113,5 +170,30 @@ mod tests {
         let clock = SystemClock::default();
         let times: Vec<_> = (0..10_000).map(|_| clock.now()).collect();
         assert!(times.windows(2).all(|pair| pair[0] < pair[1]));
+    }
+
+    #[test]
+    fn a_wall_clock_that_is_set_back_is_not_followed() {
+        let hours = SignedDuration::from_hours;
+        let clock = ManualClock::at(Timestamp::UNIX_EPOCH + hours(24 * 365));
+        let before = clock.now();
+        clock.leap(hours(-48));
+        let times = [clock.now(), clock.now()];
+        assert!(before < times[0] && times[0] < times[1], "{before} {times:?}");
+        clock.advance(hours(5));
+        assert!(clock.now().duration_since(before).as_hours() == 5);
+        assert!(clock.reading().wall < before, "a reading shows the wall clock as it is");
+        clock.leap(hours(48));
+        assert!(clock.now().duration_since(before).as_hours() == 5);
+    }
+
+    #[test]
+    fn a_wall_clock_that_was_ahead_is_followed_back() {
+        let hours = SignedDuration::from_hours;
+        let clock = ManualClock::at(Timestamp::UNIX_EPOCH);
+        clock.leap(hours(48));
+        assert_eq!(clock.now().duration_since(Timestamp::UNIX_EPOCH).as_hours(), 48);
+        clock.leap(hours(-48));
+        assert_eq!(clock.now().duration_since(Timestamp::UNIX_EPOCH).as_hours(), 0);
     }
 }

@@ -1,12 +1,6 @@
 //! Whether the wall clock can be believed. A clock that leaps must not delete a year of memory.
 
-use std::sync::Mutex;
-use std::sync::PoisonError;
-
-use crate::clock::Reading;
-
-/// A larger difference between the two clocks is a leap.
-const LEAP_SECONDS: i64 = 3_600;
+use crate::clock::{LeapWatch, Reading};
 
 /// What to think of the clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,32 +18,21 @@ pub enum Verdict {
 /// `Leapt` until the wall clock is set right again, or the process is restarted by somebody who
 /// believes the new time.
 #[derive(Debug)]
-pub struct ClockWatch {
-    began: Mutex<Reading>,
-}
+pub struct ClockWatch(LeapWatch);
 
 impl ClockWatch {
     /// Believes the clock as it is now.
     pub fn starting(now: Reading) -> Self {
-        Self { began: Mutex::new(now) }
+        Self(LeapWatch::starting(now))
     }
 
-    /// What to think of the clock now. Small differences are taken up: clocks drift and are corrected.
+    /// What to think of the clock now.
     pub fn judge(&self, now: Reading) -> Verdict {
-        let mut began = self.began.lock().unwrap_or_else(PoisonError::into_inner);
-        let verdict = compare(*began, now);
-        if verdict == Verdict::Steady {
-            *began = now;
+        match self.0.leap_micros(now) {
+            Some(leap) => Verdict::Leapt { seconds: leap / 1_000_000 },
+            None => Verdict::Steady,
         }
-        verdict
     }
-}
-
-fn compare(began: Reading, now: Reading) -> Verdict {
-    let wall = now.wall.duration_since(began.wall).as_secs();
-    let steady = now.steady.saturating_sub(began.steady).as_secs() as i64;
-    let seconds = wall - steady;
-    if seconds.abs() > LEAP_SECONDS { Verdict::Leapt { seconds } } else { Verdict::Steady }
 }
 
 /// What a person is told.

@@ -291,7 +291,7 @@ impl LiveSession {
         self.bytes = self.bytes + metadata.bytes() - self.metadata.bytes();
         self.metadata = metadata;
         self.ttl = patch.ttl.or(self.ttl);
-        self.updated_at = now;
+        self.updated_at = self.updated_at.max(now);
     }
 
     /// How long it waits for its visitor, where its own TTL says nothing as long as `usual`.

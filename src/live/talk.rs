@@ -7,6 +7,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::{LiveMessage, LiveRevision, LiveSession, LiveTurn, Notes, Stub};
+use crate::clock::from_micros;
 use crate::id::{SessionId, TurnId};
 use crate::message::{Message, Role};
 use crate::session::{
@@ -32,6 +33,7 @@ impl LiveSession {
         if let Some(turn) = self.turns.iter().find(|turn| turn.id == open.id) {
             return turn.number;
         }
+        let now = self.time_of_next(now);
         self.shift(&open.place.shift);
         let mut parent = open.place.parent.unwrap_or_else(|| self.head());
         for draft in open.place.imported {
@@ -47,12 +49,18 @@ impl LiveSession {
 
     /// Adds turns that others completed. Answers their numbers.
     pub fn add(&mut self, drafts: Vec<TurnDraft>, now: Timestamp) -> Vec<u64> {
-        drafts.into_iter().map(|draft| self.put(draft, self.head(), &ClientIds::default(), now)).collect()
+        let put = |draft| self.put(draft, self.head(), &ClientIds::default(), self.time_of_next(now));
+        drafts.into_iter().map(put).collect()
+    }
+
+    /// The time of a turn that is said now: after the one before it, also when the clock was set back in between.
+    pub(crate) fn time_of_next(&self, now: Timestamp) -> Timestamp {
+        self.turns.last().map_or(now, |last| now.max(from_micros(last.created_at.as_microsecond().saturating_add(1))))
     }
 
     fn put(&mut self, draft: TurnDraft, parent: u64, ids: &ClientIds, now: Timestamp) -> u64 {
         self.last_number += 1;
-        self.updated_at = now;
+        self.updated_at = self.updated_at.max(now);
         let status = draft.status();
         let mut turn = LiveTurn {
             id: draft.id,
@@ -80,7 +88,7 @@ impl LiveSession {
     /// becomes a revision. An answer with which the turn alone would be over `bytes_max` is not kept.
     pub fn close(&mut self, closed: ClosedTurn, bytes_max: usize, now: Timestamp) -> Result<(), NoSuchTurn> {
         let number = self.number_of(closed.id)?;
-        self.updated_at = now;
+        self.updated_at = self.updated_at.max(now);
         self.tokens_used += tokens_used(&closed);
         let room = bytes_max.saturating_sub(self.bare());
         self.alter(number, |turn| turn.close(closed, room, now));
@@ -94,7 +102,7 @@ impl LiveSession {
     /// Begins another try at a turn's answer; what it said becomes a revision. Answers which try it is.
     pub fn revise(&mut self, revise: ReviseTurn, now: Timestamp) -> Result<u32, NoSuchTurn> {
         let number = self.number_of(revise.id)?;
-        self.updated_at = now;
+        self.updated_at = self.updated_at.max(now);
         self.shift(&revise.shift);
         Ok(self.alter(number, |turn| turn.revise(revise, now)).unwrap_or(0))
     }

@@ -132,7 +132,9 @@ impl Memory {
         let memory = self.visited(key)?;
         memory.check_messages(&messages)?;
         let clock = &memory.parts.clock;
-        let messages = messages.into_iter().map(|added| added.stamped(|| clock.now())).collect();
+        let seen = self.live_session(key).await?;
+        let now = || seen.session.time_of_next(clock.now());
+        let messages = messages.into_iter().map(|added| added.stamped(now)).collect();
         let draft = |messages: Vec<crate::message::Message>| TurnDraft {
             id: memory.parts.ids.turn(clock.now()),
             created_at: messages.first().map(|message| message.created_at),

@@ -254,7 +254,7 @@ impl<S: Store + ?Sized> Waiting<S> {
         if let Some(created_at) = self.opened_before(&scope, session, id) {
             return Ok(Opened { number: None, created_at, kept: Kept::Waiting });
         }
-        let created_at = self.clock.now();
+        let created_at = self.queue().time_of_next(&scope, session, self.clock.now());
         self.let_wait(WaitingTurn::asked(scope, open, created_at), reason).await?;
         Ok(Opened { number: None, created_at, kept: Kept::Waiting })
     }
@@ -262,7 +262,8 @@ impl<S: Store + ?Sized> Waiting<S> {
     /// Opens a turn of a conversation of which something waits: behind that, and written with it if the store answers. It is known
     /// by its id, so asking once more tells what became of it.
     async fn open_behind(&self, scope: Scope, open: OpenTurn) -> Result<Opened, StoreError> {
-        let (id, session, created_at) = (open.id, open.session, self.clock.now());
+        let (id, session) = (open.id, open.session);
+        let created_at = self.queue().time_of_next(&scope, session, self.clock.now());
         if self.opened_before(&scope, session, id).is_none() {
             let turn = WaitingTurn::asked(scope.clone(), open.clone(), created_at);
             self.take_in(turn, StoreError::Full("too many turns wait".into()))?;

@@ -8,7 +8,7 @@ use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, Request, Response, header};
 use http_body_util::BodyExt;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use recalld::api::{App, router};
 use recalld::clock::{Clock, ManualClock};
 use recalld::config::Settings;
@@ -97,6 +97,11 @@ impl Plan {
 
     /// A house whose data file has these bytes, if it opens.
     pub(crate) fn try_open(self, data: &[u8]) -> Result<House, StoreError> {
+        self.try_open_with(data, &[])
+    }
+
+    /// The same with these bytes in the log beside it.
+    pub(crate) fn try_open_with(self, data: &[u8], log: &[u8]) -> Result<House, StoreError> {
         let start: Timestamp = "2026-01-01T12:00:00Z".parse().expect("a time");
         let scripted = Arc::new(Scripted::default());
         let model = self.model.unwrap_or_else(|| Arc::clone(&scripted) as _);
@@ -112,6 +117,9 @@ impl Plan {
         };
         if !data.is_empty() {
             std::fs::write(ground.folder.path().join("recalld.db"), data).expect("written");
+        }
+        if !log.is_empty() {
+            std::fs::write(ground.folder.path().join("recalld.db-wal"), log).expect("written");
         }
         House::on(ground, scripted, Arc::new(ManualClock::at(start)))
     }
@@ -187,8 +195,19 @@ impl House {
 
     /// Stops as a server does, and starts again on the same data file.
     pub(crate) async fn reopen(self) -> Self {
+        let clock = Arc::clone(&self.clock);
+        self.reopen_by(clock).await
+    }
+
+    /// The same on a machine whose clock shows another time by then.
+    pub(crate) async fn reopen_after(self, by: SignedDuration) -> Self {
+        let clock = Arc::new(ManualClock::at(self.clock.reading().wall + by));
+        self.reopen_by(clock).await
+    }
+
+    async fn reopen_by(self, clock: Arc<ManualClock>) -> Self {
         self.memory.close(Duration::from_secs(5)).await.expect("a store that closes");
-        let Self { memory, store, flaky, model, clock, router, ground, .. } = self;
+        let Self { memory, store, flaky, model, router, ground, .. } = self;
         drop((memory, store, flaky, router));
         let house = Self::on(ground, model, clock).expect("a data file");
         house.store.fail_abandoned().await.expect("a store that answers");

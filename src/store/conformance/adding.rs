@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use super::Talk;
 use super::talk::{assistant, at, draft, tool_call, tool_result, turn_id, user};
 use crate::message::Message;
-use crate::session::{AddedMessage, SessionSeed, TURN_MESSAGES_MAX, Turn, TurnDraft, TurnStatus};
+use crate::session::{AddedMessage, OpenTurn, SessionSeed, TURN_MESSAGES_MAX, Turn, TurnDraft, TurnStatus};
 use crate::store::{Store, StoreError};
 
 /// A date that is given is kept; order is by number all the same.
@@ -32,6 +32,24 @@ pub async fn undated_turns_are_dated_by_the_store(store: Arc<dyn Store>) {
     let times: Vec<Timestamp> = turns.iter().flat_map(|turn| &turn.messages).map(|m| m.created_at).collect();
     assert!(times.windows(2).all(|pair| pair[0] < pair[1]), "{times:?}");
     assert!(times[0] > at(1), "the time of the store, not of the draft");
+}
+
+/// The clock was set back: turns that the store dates are never before the turn before them. Dates that were given
+/// stay as they were given.
+pub async fn no_turn_is_dated_before_the_one_before_it(store: Arc<dyn Store>) {
+    let talk = Talk::new(&store);
+    let ahead: Timestamp = "2127-01-01T00:00:00Z".parse().expect("a time");
+    talk.open(OpenTurn { asked_at: Some(ahead), ..talk.question("asked") }).await;
+    talk.exchange("asked later", "answered").await;
+    talk.open(OpenTurn { asked_at: Some(at(1)), ..talk.question("asked elsewhere") }).await;
+    talk.add(vec![draft("added", "yes"), draft("added too", "yes")]).await;
+    talk.say(vec![user("loose"), assistant("yes"), user("last")]).await.expect("they are added");
+    talk.say(vec![assistant("answered later")]).await.expect("it is added");
+    let turns = talk.turns().await;
+    let times: Vec<Timestamp> = turns.iter().map(|turn| turn.created_at).collect();
+    assert!(times[0] == ahead && times.windows(2).all(|pair| pair[0] < pair[1]), "{times:?}");
+    let given = talk.add(vec![TurnDraft { created_at: Some(at(1)), ..draft("long ago", "yes") }]).await;
+    assert_eq!(given[0].created_at, at(1));
 }
 
 /// What the store answers is what it will answer later, to the last digit of its times.

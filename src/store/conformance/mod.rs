@@ -53,6 +53,7 @@ macro_rules! conformance {
         $crate::conformance! { $store =>
             adding::added_turns_keep_their_dates_and_stand_by_number,
             adding::undated_turns_are_dated_by_the_store,
+            adding::no_turn_is_dated_before_the_one_before_it,
             adding::what_is_answered_is_what_is_read_later,
             adding::a_turn_without_an_answer_is_partial,
             adding::one_bad_turn_spoils_the_batch_and_nothing_else,

@@ -2,12 +2,15 @@
 //!
 //! **Invariant:** whoever writes for a user is alone in that, so what was seen is so until it is written over.
 
+use jiff::Timestamp;
+
 use super::connect::meaning;
 use super::recall::Before;
 use super::row::{COLUMNS, NEXT, TurnRow};
 use super::session::Place;
 use super::sql::{self, Connection, OptionalExtension, Row, params};
 use super::topic::Member;
+use crate::clock::from_micros;
 use crate::id::{SessionId, TurnId};
 use crate::job::JobKind;
 use crate::scope::Scope;
@@ -33,6 +36,8 @@ pub(super) struct Ground {
     pub(super) is_asked: bool,
     /// The number of the visible branch's last turn, and the chain after it.
     pub(super) head: (u64, Option<Fingerprint>),
+    /// The time of the turn with the highest number.
+    pub(super) said_last: Timestamp,
 }
 
 pub(super) const GROUND: &str = concat!(
@@ -41,7 +46,8 @@ pub(super) const GROUND: &str = concat!(
     head!("turn.number"),
     ", (SELECT place.chain FROM place WHERE place.turn = ",
     head!("turn.key"),
-    ") FROM session WHERE session.tenant = ?1 AND session.user = ?2 AND session.id = ?3"
+    "), (SELECT turn.created_at FROM turn WHERE turn.session = session.key ORDER BY turn.number DESC LIMIT 1)
+       FROM session WHERE session.tenant = ?1 AND session.user = ?2 AND session.id = ?3"
 );
 
 /// Looks at a session before a question is written.
@@ -61,6 +67,7 @@ pub(super) fn before_question(
             place: Place { key: row.get(0)?, number: row.get(1)?, ttl: row.get(2)? },
             is_asked: row.get(3)?,
             head: (number.unwrap_or(0), chain.map(Fingerprint::from_bytes)),
+            said_last: row.get::<_, Option<i64>>(6)?.map_or(Timestamp::MIN, from_micros),
         })
     };
     statement.query_row(values, read).optional().map_err(|error| meaning(&error))

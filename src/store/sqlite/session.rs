@@ -67,7 +67,8 @@ pub(super) const RESERVE: &str = "INSERT INTO session
      VALUES (?1, ?2, ?3, ?8, ?4, coalesce(?5, (SELECT ttl FROM tenant WHERE name = ?1)), CASE WHEN ?5 IS NULL THEN 1 ELSE 0 END,
        1 + ?6, ?6, ?7, ?7, ?7)
      ON CONFLICT (tenant, user, id) DO UPDATE SET
-       next_number = session.next_number + ?6, turns = session.turns + ?6, updated_at = ?7, last_accessed = ?7
+       next_number = session.next_number + ?6, turns = session.turns + ?6,
+       updated_at = max(session.updated_at, ?7), last_accessed = max(session.last_accessed, ?7)
      RETURNING key, next_number - ?6, ttl";
 
 /// Makes the session if need be and reserves the next `turns` numbers in it.
@@ -97,9 +98,8 @@ pub(super) fn reserve(
 
 /// Takes the next `turns` numbers of a session that was looked at.
 pub(super) fn take_numbers(db: &Connection, place: Place, turns: u64, now: i64) -> Result<Place, StoreError> {
-    let sql =
-        "UPDATE session SET next_number = next_number + ?2, turns = turns + ?2, updated_at = ?3, last_accessed = ?3
-               WHERE key = ?1";
+    let sql = "UPDATE session SET next_number = next_number + ?2, turns = turns + ?2, updated_at = max(updated_at, ?3),
+                           last_accessed = max(last_accessed, ?3) WHERE key = ?1";
     send(db, sql, params![place.key, turns, now])?;
     Ok(place)
 }
@@ -130,7 +130,9 @@ pub(super) fn update(
     check::patch(&patch)?;
     let Some((key, session)) = find(db, scope, id)? else { return Ok(None) };
     let metadata = patch.applied_to(&session.metadata);
-    let set = "UPDATE session SET metadata = ?2, updated_at = ?3, last_accessed = ?3 WHERE key = ?1";
+    let set =
+        "UPDATE session SET metadata = ?2, updated_at = max(updated_at, ?3), last_accessed = max(last_accessed, ?3)
+               WHERE key = ?1";
     send(db, set, params![key, to_json(&metadata), now])?;
     if let Some(ttl) = ttl_column(patch.ttl) {
         send(db, "UPDATE session SET ttl = ?2, ttl_of_tenant = 0 WHERE key = ?1", params![key, ttl])?;

@@ -1,5 +1,7 @@
 //! Turns in SQL.
 
+use std::cell::Cell;
+
 use jiff::Timestamp;
 use serde_json::Map;
 
@@ -33,7 +35,8 @@ pub(super) const REWRITE: &str =
     "UPDATE turn SET status = ?2, answer = ?3, extra = ?4, metadata = ?5, answered_at = ?6, checksum = ?7
      WHERE key = ?1";
 
-pub(super) const USED: &str = "UPDATE session SET updated_at = ?2, last_accessed = ?2 WHERE key = ?1";
+pub(super) const USED: &str =
+    "UPDATE session SET updated_at = max(updated_at, ?2), last_accessed = max(last_accessed, ?2) WHERE key = ?1";
 
 pub(super) fn find_sql() -> String {
     format!(
@@ -42,14 +45,16 @@ pub(super) fn find_sql() -> String {
     )
 }
 
-/// Writes a question. The time is taken here, in the order of the numbers.
+/// Writes a question. The time is taken here, in the order of the numbers, and is never before that of the turn before:
+/// a clock that is set back would let the turn expire as soon as it is set right.
 pub(super) fn open(db: &Connection, scope: &Scope, open: OpenTurn, now: Timestamp) -> Result<Opened, StoreError> {
     check::opening(&open)?;
     let ground = look::before_question(db, scope, open.session, open.id)?;
     if ground.as_ref().is_some_and(|ground| ground.is_asked) {
         return opened_before(db, scope, &open);
     }
-    let now = open.asked_at.unwrap_or(now);
+    let said_last = Cell::new(ground.as_ref().map_or(Timestamp::MIN, |ground| ground.said_last));
+    let now = next_time(&said_last, open.asked_at.unwrap_or(now));
     let (turns, at) = (1 + open.place.imported.len() as u64, now.as_microsecond());
     let (mut place, head) = match ground {
         Some(Ground { place, head, .. }) => (take_numbers(db, place, turns, at)?, head),
@@ -175,6 +180,13 @@ pub(super) fn close(
     Ok(Kept::OnDisk)
 }
 
+/// The time of what is said now: after what was said last, also when the clock was set back in between.
+fn next_time(said_last: &Cell<Timestamp>, now: Timestamp) -> Timestamp {
+    let next = now.max(from_micros(said_last.get().as_microsecond().saturating_add(1)));
+    said_last.set(next);
+    next
+}
+
 /// How many of the messages that are to follow are there already: what was written once, and not known to be, comes again.
 fn heard_before(there: &[Message], following: &[Message]) -> usize {
     let same = |one: &Message, other: &Message| {
@@ -227,8 +239,10 @@ pub(super) fn add(
     let mut place = reserve(db, scope, session, &seed, drafts.len() as u64, now().as_microsecond())?;
     let mut stand = Stand::new(scope, place::head(db, place.key)?, None, None);
     let mut turns = Vec::with_capacity(drafts.len());
+    let said_last = Cell::new(last_time(db, place.key)?);
     for draft in drafts {
-        let turn = placed(draft, session, place.number, &now);
+        let turn = placed(draft, session, place.number, &|| next_time(&said_last, now()));
+        said_last.set(said_last.get().max(turn.created_at));
         stand.insert(db, &mut place, &turn, &ClientIds::default())?;
         turns.push(turn);
     }
@@ -283,6 +297,8 @@ pub(super) fn add_messages(
     follow: Follow<'_>,
 ) -> Result<Vec<Turn>, StoreError> {
     let last = last_row(db, scope, session)?;
+    let said_last = Cell::new(last.as_ref().map_or(Timestamp::MIN, |row| from_micros(row.created_at)));
+    let now = || next_time(&said_last, now());
     let open = last.filter(|row| row.status == TurnStatus::Partial.as_str() && row.answer.is_none());
     let grouped = group(open.is_some(), messages.into_iter().map(|added| added.stamped(&now)).collect());
     let mut touched = Vec::new();
@@ -374,6 +390,15 @@ pub(super) fn find(
     let values = params![tenant, user, session.as_uuid().as_bytes(), id.as_uuid().as_bytes()];
     let found = statement.query_row(values, |row| Ok((row.get(NEXT)?, TurnRow::read(row)?))).optional();
     found.map_err(|error| meaning(&error))
+}
+
+/// When the last turn of a session was said.
+fn last_time(db: &Connection, session_key: i64) -> Result<Timestamp, StoreError> {
+    let sql = "SELECT created_at FROM turn WHERE session = ?1 ORDER BY number DESC LIMIT 1";
+    let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
+    let found: Option<i64> =
+        statement.query_row([session_key], |row| row.get(0)).optional().map_err(|error| meaning(&error))?;
+    Ok(found.map_or(Timestamp::MIN, from_micros))
 }
 
 fn last_row(db: &Connection, scope: &Scope, session: SessionId) -> Result<Option<TurnRow>, StoreError> {

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use jiff::Timestamp;
 
 use super::turn::WaitingTurn;
+use crate::clock::from_micros;
 use crate::id::{SessionId, TurnId};
 use crate::scope::Scope;
 
@@ -31,6 +32,14 @@ impl Queue {
     /// What all of them weigh.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// The time of a turn that begins to wait now: after those of its conversation that wait already, or it would be
+    /// numbered before them when the clock was set back meanwhile.
+    pub(super) fn time_of_next(&self, scope: &Scope, session: SessionId, now: Timestamp) -> Timestamp {
+        let waiting = self.conversations.get(&(scope.clone(), session));
+        let last = waiting.and_then(|places| places.last()).map(|(at, _)| from_micros(at.as_microsecond() + 1));
+        last.map_or(now, |last| last.max(now))
     }
 
     pub(super) fn push(&mut self, turn: WaitingTurn) {
