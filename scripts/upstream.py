@@ -8,8 +8,12 @@ The end of the last user message tells it what to do; without such a word it ans
     [[error 429]]        answers with this status (so does a model named `error-429`)
     [[fail-once KEY]]    answers 500 the first time it sees KEY, then as usual
     [[tool]]             calls the first tool it is given; when the result comes, says what it was
+    [[invalid-once KEY]] the first time it sees KEY, fills a schema with values of the wrong type
     [[break]]            breaks off in the middle of the answer
     [[slow]]             takes two seconds over the answer
+
+Where the request forces a tool call or asks for JSON, it answers with values that fit the schema: `Lisbon` for
+each text, 1 for each number.
 
 Streams come in pieces of a few bytes that end anywhere, in the middle of an emoji too. Pictures are counted.
 GET /requests shows every request that came (`?since=N` the later ones), DELETE /requests forgets them.
@@ -19,6 +23,7 @@ import json
 import re
 import threading
 import time
+import uuid
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlparse
 
@@ -68,6 +73,13 @@ def images(messages):
     return sum(part.get("type") == "image_url" for part in last) if isinstance(last, list) else 0
 
 
+def first_time(key):
+    with lock:
+        first = key not in seen_keys
+        seen_keys.add(key)
+    return first
+
+
 def failure(body, directive, argument):
     """The status to fail with, or None."""
     named = re.fullmatch(r"error-(\d{3})", str(body.get("model", "")))
@@ -76,28 +88,76 @@ def failure(body, directive, argument):
     if directive == "error":
         return int(argument)
     if directive == "fail-once":
-        with lock:
-            first = argument not in seen_keys
-            seen_keys.add(argument)
-        return 500 if first else None
+        return 500 if first_time(argument) else None
+    return None
+
+
+def fill(schema, definitions, valid=True):
+    """A value that fits a JSON schema, or one whose numbers are words."""
+    if "$ref" in schema:
+        return fill(definitions[schema["$ref"].split("/")[-1]], definitions, valid)
+    for several in ("anyOf", "oneOf", "allOf"):
+        if several in schema:
+            return fill(schema[several][0], definitions, valid)
+    if "const" in schema or "enum" in schema:
+        return schema.get("const", schema.get("enum", [None])[0])
+    kind = schema.get("type")
+    if kind == "object":
+        return {name: fill(part, definitions, valid) for name, part in schema.get("properties", {}).items()}
+    if kind == "array":
+        return [fill(schema.get("items", {}), definitions, valid)]
+    if kind in ("integer", "number"):
+        return 1 if valid else "one"
+    return {"boolean": True, "null": None}.get(kind, "Lisbon")
+
+
+def filled(schema, directive, argument):
+    valid = directive != "invalid-once" or not first_time(argument)
+    return fill(schema, {**schema.get("$defs", {}), **schema.get("definitions", {})}, valid)
+
+
+def chosen_function(body, directive, has_results):
+    """The function that this answer calls, if any."""
+    functions = [tool["function"] for tool in body.get("tools") or [] if tool.get("type") == "function"]
+    choice = body.get("tool_choice")
+    if isinstance(choice, dict) and "function" in choice:
+        return next(function for function in functions if function["name"] == choice["function"]["name"])
+    wants_tool = directive == "tool" and not has_results
+    if functions and choice == "required":
+        return functions[0 if wants_tool else -1]
+    return functions[0] if functions and wants_tool else None
+
+
+def structured_text(body, question_text, directive, argument):
+    """JSON as text, where the request asks for it."""
+    wanted = body.get("response_format") or {}
+    if wanted.get("type") == "json_schema":
+        return json.dumps(filled(wanted["json_schema"]["schema"], directive, argument))
+    if wanted.get("type") == "json_object" or "```json" in question_text:
+        value = json.dumps({"city": "Lisbon", "days": 1})
+        return value if wanted else f"```json\n{value}\n```"
     return None
 
 
 def answer(body):
     """What the model says: text and tool calls."""
     messages = body["messages"]
-    question, directive, _ = last_question(messages)
+    question, directive, argument = last_question(messages)
     results = []
     for message in reversed(messages):
         if message.get("role") != "tool":
             break
         results.insert(0, text_of(message.get("content")))
+    function = chosen_function(body, directive, bool(results))
+    if function:
+        arguments = filled(function.get("parameters", {}), directive, argument)
+        call = {"name": function["name"], "arguments": json.dumps(arguments)}
+        return None, [{"id": f"call_{uuid.uuid4().hex[:12]}", "type": "function", "function": call}]
+    structured = structured_text(body, text_of(messages[-1].get("content")), directive, argument)
+    if structured:
+        return structured, None
     if results:
         return "The tool said: " + "; ".join(results) + FLOURISH, None
-    if directive == "tool" and body.get("tools"):
-        function = body["tools"][0]["function"]
-        call = {"name": function["name"], "arguments": json.dumps({"city": "Lisbon"})}
-        return None, [{"id": f"call_{len(messages)}", "type": "function", "function": call}]
     if images(messages):
         return f"I see {images(messages)} picture(s). Answer to: {question}{FLOURISH}", None
     return f"Answer to: {question}{FLOURISH}", None

@@ -1,6 +1,6 @@
 // The official JavaScript client against recalld: what an application does, and what is remembered of it.
 //
-// Run by scripts/sdk, which says where things are:
+// Run by scripts/clients, which says where things are:
 //
 //   UPSTREAM    the scripted upstream, without /v1
 //   RECALLD     recalld, without /v1; empty to try the client and this file against the upstream alone
