@@ -127,6 +127,7 @@ fn is_setting(variable: &str) -> bool {
 }
 
 struct Layers {
+    defaults: Table,
     values: Table,
     origins: BTreeMap<String, Origin>,
 }
@@ -135,7 +136,7 @@ impl Layers {
     fn defaults() -> Self {
         let values = Table::try_from(Settings::default()).expect("the defaults are plain values");
         let origins = values.keys().map(|name| (name.clone(), Origin::Default)).collect();
-        Self { values, origins }
+        Self { defaults: values.clone(), values, origins }
     }
 
     fn add_file(&mut self, path: &Path) -> Result<(), ConfigError> {
@@ -146,13 +147,16 @@ impl Layers {
         table.into_iter().try_for_each(|(name, value)| self.set(&name, value, Origin::File(path.to_owned())))
     }
 
-    /// An environment variable has no type; it takes the default's. A list is written with commas.
+    /// An environment variable has no type; it takes the default's, because a file may write `10` for `10.0`. A list is
+    /// written with commas.
     fn typed(&self, setting: &str, text: &str) -> Value {
         let number = || text.parse().map(Value::Integer).ok();
+        let float = || text.parse().map(Value::Float).ok();
         let switch = || text.parse().map(Value::Boolean).ok();
         let list = || text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(Value::from).collect();
-        let typed = match self.values.get(setting) {
+        let typed = match self.defaults.get(setting) {
             Some(Value::Integer(_)) => number(),
+            Some(Value::Float(_)) => float(),
             Some(Value::Boolean(_)) => switch(),
             Some(Value::Array(_)) => Some(Value::Array(list())),
             _ => None,

@@ -16,6 +16,7 @@ mod log_damage;
 mod pass_through;
 mod recall_deadline;
 mod retraction;
+mod settings;
 mod source_documents;
 mod tool_calls;
 mod unnamed_users;
