@@ -24,6 +24,9 @@ pub enum IdError {
     /// Would garble logs and terminals.
     #[error("contains a control character")]
     Control,
+    /// A colon ends the tenant's name in a path, so no request could reach it.
+    #[error("contains a colon, which ends a tenant's name in a path")]
+    Colon,
 }
 
 /// Checks any text that somebody uses as an id.
@@ -40,16 +43,22 @@ pub fn check_id(text: &str) -> Result<(), IdError> {
     Ok(())
 }
 
+/// Checks the name of a tenant.
+fn check_tenant(text: &str) -> Result<(), IdError> {
+    check_id(text)?;
+    if text.contains(':') { Err(IdError::Colon) } else { Ok(()) }
+}
+
 macro_rules! name {
-    ($(#[$doc:meta])* $name:ident) => {
+    ($(#[$doc:meta])* $name:ident, $check:ident) => {
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub struct $name(Box<str>);
 
         impl $name {
-            /// Accepts any non-empty text of bounded length without control characters.
+            /// Accepts any non-empty text of bounded length without control characters; a tenant's has no colon either.
             pub fn parse(text: &str) -> Result<Self, IdError> {
-                check_id(text).map(|()| Self(text.into()))
+                $check(text).map(|()| Self(text.into()))
             }
 
             /// The id as text.
@@ -68,11 +77,11 @@ macro_rules! name {
 
 name! {
     /// A company or installation whose users share knowledge.
-    Tenant
+    Tenant, check_tenant
 }
 name! {
     /// A person, or a program acting as one.
-    User
+    User, check_id
 }
 
 impl Default for Tenant {
@@ -215,5 +224,7 @@ mod tests {
         assert_eq!(User::parse("a\nb"), Err(IdError::Control));
         assert!(User::parse(&"x".repeat(ID_BYTES_MAX)).is_ok());
         assert_eq!(User::parse(&"x".repeat(ID_BYTES_MAX + 1)), Err(IdError::TooLong(257)));
+        assert_eq!(User::parse("a:b").map(|user| user.to_string()), Ok("a:b".into()));
+        assert_eq!(Tenant::parse("a:b"), Err(IdError::Colon));
     }
 }

@@ -48,11 +48,7 @@ impl Access {
     /// What a key opens. A key of one tenant opens no other.
     pub(super) fn of(key: Key, named: Option<Tenant>, shares: bool) -> Result<Self, ApiError> {
         let tenant = match (&key.tenant, named) {
-            (Some(own), Some(named)) if *own != named => {
-                let detail =
-                    format!("this key opens tenant `{own}` and no other; leave the tenant out, or use its own key");
-                return Err(ApiError::new(StatusCode::FORBIDDEN, "wrong_tenant", "Wrong tenant", detail));
-            }
+            (Some(own), Some(named)) if *own != named => return Err(wrong_tenant(own)),
             (Some(own), _) => own.clone(),
             (None, named) => named.unwrap_or_default(),
         };
@@ -65,6 +61,14 @@ impl Access {
             shares,
             keyed: true,
         })
+    }
+
+    /// The same for another tenant, which the body names.
+    pub(super) fn for_tenant(self, tenant: Tenant) -> Result<Self, ApiError> {
+        match self.bound && self.tenant != tenant {
+            true => Err(wrong_tenant(&self.tenant)),
+            false => Ok(Self { tenant, ..self }),
+        }
     }
 
     /// Whether something may be done.
@@ -90,6 +94,11 @@ impl Access {
     }
 }
 
+fn wrong_tenant(own: &Tenant) -> ApiError {
+    let detail = format!("this key opens tenant `{own}` and no other; leave the tenant out, or use its own key");
+    ApiError::new(StatusCode::FORBIDDEN, "wrong_tenant", "Wrong tenant", detail)
+}
+
 /// Somebody who was let in: the head of their request, and what they may do.
 #[derive(Debug, Clone)]
 pub(super) struct Visitor {
@@ -101,6 +110,11 @@ impl Visitor {
     /// Somebody with these headers and this access.
     pub(super) fn new(headers: HeaderMap, access: Access) -> Self {
         Self { headers, access }
+    }
+
+    /// The same request with another access.
+    pub(super) fn with(&self, access: Access) -> Self {
+        Self { headers: self.headers.clone(), access }
     }
 }
 

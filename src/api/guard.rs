@@ -105,15 +105,9 @@ impl App {
         if path.starts_with("/v1/") {
             return Ok(openai::tenant_in(request.method(), request.uri()));
         }
-        let named = identity::tenant_header(request.headers())?;
         match identity::path::visited_tenant(path) {
-            Some(visited) if named.as_ref().is_none_or(|named| *named == visited) => Ok(Some(visited)),
-            Some(_) => Err(ApiError::bad_request(
-                "invalid_id",
-                "Invalid tenant",
-                "the tenant in X-Tenant-ID is not the one in the path",
-            )),
-            None => Ok(named),
+            Some(visited) => identity::check_tenant_header(request.headers(), &visited).map(|()| Some(visited)),
+            None => identity::tenant_header(request.headers()),
         }
     }
 

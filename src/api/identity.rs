@@ -195,7 +195,35 @@ pub(super) fn tenant_header(headers: &HeaderMap) -> Result<Option<Tenant>, ApiEr
     named.map(|text| Tenant::parse(text).map_err(|error| invalid("tenant", &error))).transpose()
 }
 
+/// Refuses a request whose header names another tenant than the session it is about.
+pub(super) fn check_tenant_header(headers: &HeaderMap, tenant: &Tenant) -> Result<(), ApiError> {
+    match tenant_header(headers)? {
+        Some(named) if named != *tenant => {
+            let detail = format!("the tenant in X-Tenant-ID is `{named}`, the session's is `{tenant}`");
+            Err(ApiError::bad_request("invalid_id", "Invalid tenant", detail))
+        }
+        _ => Ok(()),
+    }
+}
+
 impl App {
+    /// The visitor's session that a body names as `tenant:session`. The guard saw no tenant, so what it asks about one is
+    /// asked here.
+    pub(super) fn live_in_body(&self, visitor: &Visitor, id: &str) -> Result<LiveKey, ApiError> {
+        let session = AnySession::parse(id)?;
+        match &session {
+            AnySession::Live(key) if key.tenant != visitor.access.tenant => {
+                let access = visitor.access.clone().for_tenant(key.tenant.clone())?;
+                check_tenant_header(visitor, &key.tenant)?;
+                if !self.owner {
+                    self.memory.tenants().admit_request(&key.tenant)?;
+                }
+                session.live(&visitor.with(access))
+            }
+            _ => session.live(visitor),
+        }
+    }
+
     /// Whose memory a request is about. `given` is the user named in body or query; `session` is what
     /// stands for the user when nobody is named and sessions are kept apart.
     pub(super) fn scope(

@@ -35,7 +35,7 @@ pub struct TenantRecord {
     pub updated_at: Timestamp,
 }
 
-/// Whether a tenant of this name can be reached: a colon in a path ends the name, a slash ends the segment.
+/// Whether a tenant of this name can be reached: a slash ends the segment of a path.
 pub fn is_reachable(tenant: &Tenant) -> bool {
-    !tenant.as_str().contains([':', '/'])
+    !tenant.as_str().contains('/')
 }

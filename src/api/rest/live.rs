@@ -221,7 +221,7 @@ impl App {
         metadata: Map<String, Value>,
         ttl: Option<Ttl>,
     ) -> Result<SessionView, ApiError> {
-        let key = AnySession::parse(id)?.live(visitor)?;
+        let key = self.live_in_body(visitor, id)?;
         let seed = crate::session::SessionSeed { metadata, ttl, ..Default::default() };
         Ok(self.live_view(&self.memory.begin_live(&key, seed).await?))
     }

@@ -5,6 +5,8 @@ use std::process::{Output, Stdio};
 
 use serde_json::{Value, json};
 
+use crate::house::House;
+use crate::openai::open;
 use crate::process::recalld;
 
 /// What a command answers in an empty folder with these settings.
@@ -65,4 +67,64 @@ fn a_list_in_a_variable_is_written_with_commas() {
     assert_eq!(shown["user_headers"], json!(["X-Who", "X-OpenWebUI-User-Id"]));
     assert_eq!(shown["session_headers"], json!(["X-Chat"]));
     assert_eq!(shown["model_aliases"], json!(["small=qwen3", "large=gpt-5"]));
+}
+
+/// As in docs/live.md: the id names the tenant, as it does in a path.
+#[tokio::test]
+async fn a_visitors_session_is_begun_by_its_id_alone() {
+    let (house, _) = open();
+    let begin = |body: Value| house.post("/api/v1/sessions").json(body);
+    let made = begin(json!({"id": "acme:v", "ttl": "2h", "metadata": {"team": "a"}})).await.expect(201);
+    assert_eq!((&made["id"], &made["tenant_id"], &made["ttl"]), (&json!("acme:v"), &json!("acme"), &json!("2h")));
+    let seen = house.get("/api/v1/sessions/acme:v").send().await.expect(200);
+    assert_eq!(seen["metadata"]["team"], "a");
+    let other = house.post("/api/v1/sessions").header("x-tenant-id", "globex").json(json!({"id": "acme:v"})).await;
+    assert_eq!(other.refusal(), (400, "invalid_id"));
+}
+
+#[tokio::test]
+async fn a_key_of_one_tenant_begins_no_session_of_another() {
+    let (house, _) = open();
+    for name in ["acme", "globex"] {
+        house.post("/api/v1/tenants").json(json!({ "name": name })).await.expect(201);
+    }
+    let make = async |admin: &str, body: Value| {
+        let made = house.post("/api/v1/keys").header("authorization", &format!("Bearer {admin}")).json(body).await;
+        made.expect(201)["key"].as_str().expect("a key").to_owned()
+    };
+    let admin = make("", json!({"name": "admin", "rights": ["admin", "read", "write"]})).await;
+    let acme = make(&admin, json!({"name": "acme", "tenant": "acme", "rights": ["write"]})).await;
+    let begin = |key: &str| {
+        house.post("/api/v1/sessions").header("authorization", &format!("Bearer {key}")).json(json!({"id": "acme:v"}))
+    };
+    begin(&acme).await.expect(201);
+    begin(&admin).await.expect(201);
+    let globex = make(&admin, json!({"name": "globex", "tenant": "globex", "rights": ["write"]})).await;
+    assert_eq!(begin(&globex).await.refusal(), (403, "wrong_tenant"));
+}
+
+#[tokio::test]
+async fn a_limit_counts_for_the_tenant_whose_session_is_begun() {
+    let (house, _) = open();
+    let limited = json!({"name": "acme", "settings": {"requests_per_minute": 1}});
+    house.post("/api/v1/tenants").json(limited).await.expect(201);
+    let begin = || house.post("/api/v1/sessions").json(json!({"id": "acme:v"}));
+    begin().await.expect(201);
+    assert_eq!(begin().await.refusal(), (429, "rate_limit_exceeded"));
+}
+
+/// A colon in a path ends the tenant's name, so nobody could reach one that has one.
+#[tokio::test]
+async fn a_tenant_with_a_colon_is_refused_everywhere() {
+    let house = House::open();
+    let chat = house.post("/chat").header("x-tenant-id", "a:b").json(json!({"query": "Hi"})).await;
+    assert_eq!(chat.refusal(), (400, "invalid_id"));
+    assert!(chat.json()["detail"].as_str().is_some_and(|detail| detail.contains("colon")), "{}", chat.text());
+    let list = house.get("/api/v1/sessions").header("x-tenant-id", "a:b").send().await;
+    assert_eq!(list.refusal(), (400, "invalid_id"));
+    let key = house.post("/api/v1/keys").json(json!({"name": "k", "tenant": "a:b", "rights": ["admin"]})).await;
+    assert_eq!(key.refusal(), (400, "invalid_id"));
+    let folder = tempfile::tempdir().expect("a folder");
+    let asked = run(folder.path(), &["--tenant", "a:b", "sessions", "list", "--data", "r.db"], &[]);
+    assert!(!asked.status.success());
 }
