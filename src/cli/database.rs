@@ -96,11 +96,23 @@ async fn open_postgres(database: PostgresSettings, clock: &Arc<dyn Clock>, spool
     }
 }
 
+/// How PostgreSQL says that a right is missing.
+#[cfg(feature = "postgres")]
+const NOT_ALLOWED: &str = "(42501)";
+
 /// What to do when a database does not open.
 #[cfg(feature = "postgres")]
 pub(super) fn unreachable(error: StoreError) -> anyhow::Error {
-    let hint = "see `database_url` in the settings; is the server there, and may this user make tables? \
-                `recalld migrate` makes them once, as a user who may";
+    let hint = match &error {
+        StoreError::Refused(reason) if reason.contains(NOT_ALLOWED) => {
+            "as the owner of the database: `GRANT recalld_runtime TO … WITH SET TRUE` lets this user serve, `GRANT CREATE ON \
+             DATABASE … TO …` lets it make the tables; `recalld migrate` makes them once, as a user who may"
+        }
+        _ => {
+            "see `database_url` in the settings; is the server there, and may this user make tables? `recalld migrate` makes \
+             them once, as a user who may"
+        }
+    };
     Advised::new("cannot open the database", hint, error).into()
 }
 

@@ -5,7 +5,7 @@
 //! database. The test starts a PostgreSQL of its own. Reading order: `database` and `proxy` (what is broken), `story` (one outage,
 //! step by step), then the campaign here.
 
-mod database;
+pub(crate) mod database;
 mod proxy;
 mod story;
 

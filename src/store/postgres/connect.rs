@@ -177,7 +177,7 @@ fn at_home(schema: &str, instance: &str) -> String {
 pub(super) fn as_runtime(schema: &str, instance: &str) -> String {
     let become_runtime = format!(
         "DO $$ BEGIN IF EXISTS (SELECT 1 FROM pg_roles WHERE rolname = '{RUNTIME_ROLE}')
-             AND pg_has_role(current_user, '{RUNTIME_ROLE}', 'MEMBER') THEN
+             AND pg_has_role(current_user, '{RUNTIME_ROLE}', 'SET') THEN
              SET ROLE {RUNTIME_ROLE}; END IF; END $$;"
     );
     at_home(schema, instance) + &become_runtime

@@ -166,9 +166,12 @@ fn granted(schema: &str) -> String {
                  GRANT USAGE ON SCHEMA {schema} TO {RUNTIME_ROLE};
                  GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO {RUNTIME_ROLE};
                  GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA {schema} TO {RUNTIME_ROLE};
-                 IF NOT pg_has_role(current_user, '{RUNTIME_ROLE}', 'MEMBER') THEN
-                     EXECUTE format('GRANT {RUNTIME_ROLE} TO %I', current_user);
-                 END IF;
+             END IF;
+         END $$;
+         DO $$ BEGIN
+             IF EXISTS (SELECT 1 FROM pg_roles WHERE rolname = '{RUNTIME_ROLE}')
+                 AND NOT pg_has_role(current_user, '{RUNTIME_ROLE}', 'SET') THEN
+                 EXECUTE format('GRANT {RUNTIME_ROLE} TO %I WITH SET TRUE', current_user);
              END IF;
          EXCEPTION WHEN insufficient_privilege THEN NULL; END $$;"
     )

