@@ -25,6 +25,8 @@ pub struct CanonicalKey {
     pub importance: f64,
     /// Whether somebody may have several, each with its item.
     pub many: bool,
+    /// Whether such facts end at a time that is said with them.
+    pub ends: bool,
     also: Vec<String>,
 }
 
@@ -60,6 +62,11 @@ pub fn importance(key: &Key) -> f64 {
 /// Whether somebody may have several of this key.
 pub fn is_many(category: Category, name: &str) -> bool {
     TABLE.by_name(category, name).is_some_and(|known| known.many)
+}
+
+/// Whether facts of this key end at a time that is said with them: a stay does, a name or an allergy never.
+pub(super) fn ends(key: &Key) -> bool {
+    TABLE.by_name(key.category, &key.name).is_some_and(|known| known.ends)
 }
 
 /// An item as it stands in a key: lower case, `-` between words.
@@ -124,6 +131,8 @@ struct WrittenKey {
     importance: f64,
     #[serde(default)]
     many: bool,
+    #[serde(default)]
+    ends: bool,
     also: String,
 }
 
@@ -171,6 +180,7 @@ impl CanonicalKey {
             name: name.to_owned(),
             importance: written.importance,
             many: written.many,
+            ends: written.ends,
             also: written.also.split(", ").map(str::to_owned).collect(),
         }
     }

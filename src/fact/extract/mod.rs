@@ -4,8 +4,9 @@
 //! in the first person, and what may stand before it is listed, so that most of what is no statement never matches.
 //!
 //! Reading order: the nouns here, `token` (words and marks), `table` (how a language says it; one file per language),
-//! `pattern` and `slot` (where a value begins and ends), `frame` (how it is said), `state` (from a match to a proposal).
+//! `pattern` and `slot` (where a value begins and ends), `frame` (how it is said), `clause` (which words belong to it), `state` (from a match to a proposal).
 
+mod clause;
 mod frame;
 mod pattern;
 mod slot;
@@ -22,6 +23,7 @@ use std::sync::LazyLock;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
+use self::clause::own_clause;
 use self::frame::{Frame, asks, frame};
 use self::pattern::Found;
 use self::slot::View;
@@ -226,12 +228,13 @@ fn judged(view: &View<'_>, (rule, found): (&'static Rule, Found), is_question: b
 
 /// "Be brief in this summary" is about one answer, "I use Vim in this container" about one machine.
 fn is_once(view: &View<'_>, rule: &Rule, found: &Found) -> bool {
-    let behind = &view.words[found.at.end..];
-    let clause = behind.iter().position(is_mark).map_or(behind, |end| &behind[..end]);
+    let clause = || view.words.get(found.at.end..own_clause(view, found.at.clone()).end).unwrap_or_default();
     match rule.category {
+        // It says itself until when.
+        _ if rule.manner.brief => false,
         Category::Identity => false,
         Category::Instruction => view.table.once.are_in(&view.words[found.at.start..]),
-        Category::Preference | Category::Constraint => rule.act == Act::State && view.table.once.are_in(clause),
+        Category::Preference | Category::Constraint => rule.act == Act::State && view.table.once.are_in(clause()),
     }
 }
 

@@ -3,11 +3,12 @@
 use std::ops::Range;
 
 use super::Heard;
+use super::clause::own_clause;
 use super::frame::Frame;
 use super::pattern::Found;
 use super::slot::{ANIMAL, KEY, RELATION, Slot, View};
 use super::table::{Rule, Shape};
-use crate::fact::canon::item;
+use crate::fact::canon::{ends, item};
 use crate::fact::{Act, Category, Key, Proposal, Refusal, importance, is_many};
 use crate::language::when;
 
@@ -32,23 +33,23 @@ pub(super) fn proposals(said: &Said<'_, '_>, heard: &Heard<'_>) -> Result<Vec<Pr
     if said.rule.manner.greeted && !said.frame.greets {
         return Err(Refusal::Aside);
     }
-    let sentence = said.view.written(0..said.view.words.len());
+    let clause = said.view.written(own_clause(said.view, said.frame.start..said.found.at.end));
     let (tongue, at, zone) = (said.view.tongue, heard.said_at, &heard.zone);
     let brief = said.rule.manner.brief;
-    let lasting = || when::lasting(sentence, tongue, at, zone).filter(|_| brief);
-    let until = when::until(sentence, tongue, at, zone).or_else(lasting);
+    let lasting = || when::lasting(clause, tongue, at, zone).filter(|_| brief);
+    let until = when::until(clause, tongue, at, zone).or_else(lasting);
     if brief && until.is_none() {
         return Err(Refusal::Temporary);
     }
-    let from = when::since(sentence, tongue, at, zone);
+    let from = when::since(clause, tongue, at, zone);
     let stated = said.stated().into_iter().map(|(key, value)| Proposal {
         act: said.act(&key),
         confidence: said.confidence(),
         importance: importance(&key),
+        until: until.filter(|_| brief || ends(&key)),
         key,
         value,
         from,
-        until,
         quote: said.quote.to_owned(),
         forgets: said.frame.forgets || (said.rule.shape == Shape::Key && said.rule.act == Act::End),
     });

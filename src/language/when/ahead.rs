@@ -31,6 +31,16 @@ pub fn since(text: &str, tongue: Tongue, said_at: Timestamp, zone: &TimeZone) ->
     Some(moment(from, zone)).filter(|from| *from <= said_at)
 }
 
+/// Where the words end that stand first in a text and say since or until when something is so, in bytes.
+pub fn named_first(text: &str, tongue: Tongue) -> Option<usize> {
+    let reader = Reader::new(text, tongue);
+    let table = reader.table;
+    let led = reader.after(&table.until, 0, Reader::led).or_else(|| reader.after(&table.since, 0, Reader::since_point));
+    let lasting = || reader.length(table.lasting.end_at(&reader.words, 0)?).map(|(_, next)| next);
+    let next = led.map(|(_, next)| next).or_else(lasting)?;
+    Some(reader.words[next.checked_sub(1)?].at.end)
+}
+
 type EndAt = fn(&Reader<'_>, usize, Date) -> Option<DateTime>;
 
 fn end(text: &str, tongue: Tongue, said_at: Timestamp, zone: &TimeZone, read: EndAt) -> Option<Timestamp> {
@@ -81,6 +91,21 @@ mod tests {
             let ends = until(text, tongue, now, &TimeZone::UTC).or_else(|| lasting(text, tongue, now, &TimeZone::UTC));
             let found = (since(text, tongue, now, &TimeZone::UTC), ends);
             assert_eq!(format!("{}..{}", day(found.0), day(found.1)), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_time_that_stands_first_is_measured() {
+        for (code, text, first) in [
+            ("en", "until Friday and then home", Some("until Friday")),
+            ("en", "since 2019", Some("since 2019")),
+            ("en", "for two weeks, by car", Some("for two weeks")),
+            ("en", "home until Friday", None),
+            ("de", "bis morgen einen Klempner", Some("bis morgen")),
+            ("nl", "tot vrijdag", Some("tot vrijdag")),
+        ] {
+            let tongue = Tongue::from_code(code).expect("one of the five");
+            assert_eq!(named_first(text, tongue).map(|end| &text[..end]), first, "{text}");
         }
     }
 

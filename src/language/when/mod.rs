@@ -27,7 +27,7 @@ use jiff::tz::TimeZone;
 use crate::language::Tongue;
 use read::Reader;
 
-pub use ahead::{lasting, since, until};
+pub use ahead::{lasting, named_first, since, until};
 pub use months::{MonthNamed, months};
 
 /// A stretch of time: `from` belongs to it, `to` does not any more.
