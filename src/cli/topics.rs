@@ -40,6 +40,9 @@ struct ListArgs {
     /// Show topics that were forgotten, too.
     #[arg(long)]
     forgotten: bool,
+    /// Show only topics that the next clean-up forgets.
+    #[arg(long, conflicts_with = "forgotten")]
+    fading: bool,
 }
 
 /// Flags of `topics show`.
@@ -111,12 +114,16 @@ struct Seen {
 
 async fn list(client: &Client, common: &Common, args: &ListArgs) -> anyhow::Result<()> {
     let mut topics = Vec::new();
-    let path = if args.forgotten { "/api/v1/topics?include=forgotten" } else { "/api/v1/topics" };
+    let path = match (args.forgotten, args.fading) {
+        (true, _) => "/api/v1/topics?include=forgotten",
+        (_, true) => "/api/v1/topics?include=fading",
+        _ => "/api/v1/topics",
+    };
     client.pages(path, "topics", |page| topics.extend(page)).await?;
     if common.json {
         return output::json(&json!({ "topics": topics }));
     }
-    say_topics(topics, "no topics yet; they come with what is said")
+    say_topics(topics, if args.fading { "no topic fades" } else { "no topics yet; they come with what is said" })
 }
 
 /// A table of topics, those that matter most first.

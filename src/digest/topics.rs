@@ -12,8 +12,8 @@ use crate::memory::Memory;
 use crate::scope::Scope;
 use crate::session::{InTopic, Turn};
 use crate::store::{
-    DerivedTopic, DueTurn, Faded, Moment, PlacedTurn, SketchedTopic, StoreError, TOPICS_PLACED_MAX, TopicMerge,
-    WhichTopics,
+    DerivedTopic, DueTurn, Faded, KeptTopic, Moment, PlacedTurn, SketchedTopic, StoreError, TOPICS_PLACED_MAX,
+    TopicMerge, WhichTopics,
 };
 use crate::topic::{Known, Placement, Sketch, Topic, place, title_of, to_forget, to_merge};
 
@@ -23,6 +23,8 @@ const TURNS: usize = 64;
 const TOPICS: usize = 16;
 /// Topics that are compared with each other, the last used: what nobody uses does not grow.
 const COMPARED_MAX: usize = 32;
+/// Users whose topics one clean-up looks at. Users beyond have theirs looked at when they speak.
+const CROWDED_MAX: usize = 100_000;
 
 /// What was put in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -178,25 +180,48 @@ impl Memory {
         Ok(merged)
     }
 
-    /// Forgets topics that faded, if there are more than a user may have.
-    async fn forget_topics(&self, scope: &Scope) -> Result<u64, StoreError> {
-        let which = WhichTopics { limit: TOPICS_PLACED_MAX, ..WhichTopics::default() };
-        let kept = self.parts.store.topics().topics_kept(scope, which).await?;
-        let topics: Vec<Topic> = kept.items.into_iter().map(|kept| kept.topic).collect();
+    /// Topics of a user that the next clean-up forgets, the lowest priority first.
+    pub(crate) async fn fading_topics(&self, scope: &Scope) -> Result<Vec<KeptTopic>, StoreError> {
+        let mut kept: Vec<KeptTopic> = Vec::new();
+        let mut which = WhichTopics { limit: TOPICS_PLACED_MAX, ..WhichTopics::default() };
+        loop {
+            let page = self.parts.store.topics().topics_kept(scope, which.clone()).await?;
+            kept.extend(page.items);
+            which.after = page.next;
+            if which.after.is_none() {
+                break;
+            }
+        }
+        let topics: Vec<Topic> = kept.iter().map(|kept| kept.topic.clone()).collect();
         // The one that was used last is the one that is talked about.
         let active = topics.iter().max_by_key(|topic| (topic.last_used, topic.id)).map(|topic| topic.id);
-        let now = self.parts.clock.now();
-        let faded = to_forget(&topics, now, self.settings.topics_max, active);
+        let due = to_forget(&topics, self.parts.clock.now(), self.settings.topics_max, active);
+        let found = due.iter().filter_map(|id| kept.iter().find(|kept| kept.topic.id == *id).cloned());
+        Ok(found.collect())
+    }
+
+    /// Forgets the topics of a user that faded.
+    async fn forget_topics(&self, scope: &Scope) -> Result<u64, StoreError> {
+        let faded = self.fading_topics(scope).await?;
         if faded.is_empty() {
             return Ok(0);
         }
-        let faded = topics.iter().filter(|topic| faded.contains(&topic.id));
-        let faded: Vec<Faded> = faded.map(|topic| Faded { id: topic.id, last_used: topic.last_used }).collect();
-        let forgotten = self.parts.store.topics().forget_topics(scope, &faded, now).await?;
+        let faded: Vec<Faded> =
+            faded.iter().map(|kept| Faded { id: kept.topic.id, last_used: kept.topic.last_used }).collect();
+        let forgotten = self.parts.store.topics().forget_topics(scope, &faded, self.parts.clock.now()).await?;
         self.meters().topics_forgotten.many(forgotten.len() as u64);
         for topic in &forgotten {
             info!(tenant.id = %scope.tenant(), user.id = %scope.user(), topic.id = %topic, "Topic `{topic}` faded");
         }
         Ok(forgotten.len() as u64)
+    }
+
+    /// Forgets what faded of every user who has more topics than the limit, whether they speak or not.
+    pub(crate) async fn forget_faded_topics(&self) -> Result<u64, StoreError> {
+        let mut forgotten = 0;
+        for scope in self.parts.store.topics().crowded_scopes(self.settings.topics_max, CROWDED_MAX).await? {
+            forgotten += self.forget_topics(&scope).await?;
+        }
+        Ok(forgotten)
     }
 }

@@ -35,6 +35,8 @@ pub struct CleanupReport {
     pub turns_deleted: u64,
     /// Facts whose time is over.
     pub facts_expired: u64,
+    /// Topics that faded and were forgotten.
+    pub topics_forgotten: u64,
     /// How long it took.
     pub seconds: f64,
     /// What went wrong; what was removed before stays removed.
@@ -59,6 +61,7 @@ impl Memory {
             Verdict::Steady => {
                 self.remove_expired(&mut report, progress).await;
                 self.end_facts(&mut report).await;
+                self.end_topics(&mut report).await;
                 self.end_webhooks(&mut report).await;
             }
             Verdict::Leapt { seconds } => {
@@ -93,6 +96,14 @@ impl Memory {
     async fn end_facts(&self, report: &mut CleanupReport) {
         match self.expire_facts().await {
             Ok(facts) => report.facts_expired = facts,
+            Err(failure) => self.cleanup_failed(report, &failure),
+        }
+    }
+
+    /// Topics fade while their user is away, too.
+    async fn end_topics(&self, report: &mut CleanupReport) {
+        match self.forget_faded_topics().await {
+            Ok(topics) => report.topics_forgotten = topics,
             Err(failure) => self.cleanup_failed(report, &failure),
         }
     }

@@ -68,6 +68,12 @@ impl Memory {
         Ok(Page { items: items.into_iter().map(|kept| self.seen(kept)).collect(), next })
     }
 
+    /// A user's topics that the next clean-up forgets, the lowest priority first.
+    pub async fn topics_to_forget(&self, scope: &Scope) -> Result<Vec<TopicView>, ReviewError> {
+        let found = self.told(scope, None, "list_topics", self.fading_topics(scope).await)?;
+        Ok(found.into_iter().map(|kept| self.seen(kept)).collect())
+    }
+
     /// One topic.
     pub async fn topic(&self, scope: &Scope, id: TopicId) -> Result<TopicView, ReviewError> {
         let found = self.parts.store.topics().topic_kept(scope, id).await;

@@ -79,6 +79,9 @@ pub trait Topics: Send + Sync {
     /// passed over. Answers which were forgotten.
     fn forget_topics(&self, scope: &Scope, faded: &[Faded], at: Timestamp) -> StoreFuture<'_, Vec<TopicId>>;
 
+    /// Users who have more than `topics_max` topics that were not forgotten.
+    fn crowded_scopes(&self, topics_max: usize, limit: usize) -> StoreFuture<'_, Vec<Scope>>;
+
     /// The first of a user's topics of which more was said than its summary tells, with the oldest turns that it does not
     /// tell.
     fn topic_to_tell(&self, scope: &Scope, turns_max: usize) -> StoreFuture<'_, Option<Untold>>;

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::Topic;
 use crate::id::TopicId;
 
-/// Topics of a user that are kept however faded.
+/// Topics that a user may have before any is forgotten.
 pub const TOPICS_MAX: usize = 20;
 
 /// A topic whose priority is below may be forgotten.
@@ -62,10 +62,12 @@ pub fn priority(topic: &Topic, now: Timestamp) -> f64 {
     importance * left
 }
 
-/// The topics to forget, the most faded first: as many as there are over `limit`, of those that faded below
-/// [`FORGOTTEN_BELOW`], and never the active one.
+/// The topics to forget, the lowest priority first: once a user has more than `limit`, all whose priority is below
+/// [`FORGOTTEN_BELOW`], but never the active one.
 pub fn to_forget(topics: &[Topic], now: Timestamp, limit: usize, active: Option<TopicId>) -> Vec<TopicId> {
-    let over = topics.len().saturating_sub(limit);
+    if topics.len() <= limit {
+        return Vec::new();
+    }
     let mut faded: Vec<(f64, &Topic)> = topics
         .iter()
         .filter(|topic| active != Some(topic.id))
@@ -73,7 +75,7 @@ pub fn to_forget(topics: &[Topic], now: Timestamp, limit: usize, active: Option<
         .filter(|(priority, _)| *priority < FORGOTTEN_BELOW)
         .collect();
     faded.sort_by(|a, b| a.0.total_cmp(&b.0).then_with(|| older(a.1, b.1)));
-    faded.into_iter().take(over).map(|(_, topic)| topic.id).collect()
+    faded.into_iter().map(|(_, topic)| topic.id).collect()
 }
 
 /// Two that faded to nothing go in the order in which they were last used.
@@ -154,13 +156,12 @@ mod tests {
     }
 
     #[test]
-    fn d3_over_the_limit_the_most_faded_go() {
+    fn d3_over_the_limit_all_that_faded_go() {
         let topics = topics(&[(6.0, 0, 1.0), (9.0, 0, 1.0), (1.0, 0, 1.0), (7.0, 0, 1.0), (30.0, 30, 1.0)]);
         let ids = |places: &[usize]| places.iter().map(|place| topics[*place].id).collect::<Vec<_>>();
-        assert_eq!(to_forget(&topics, at(NOW), 3, None), ids(&[1, 3]), "as many as exceed the limit");
-        assert_eq!(to_forget(&topics, at(NOW), 0, None), ids(&[1, 3, 0]), "fresh and often used ones stay");
+        assert_eq!(to_forget(&topics, at(NOW), 4, None), ids(&[1, 3, 0]), "not only the surplus");
         assert_eq!(to_forget(&topics, at(NOW), 0, Some(topics[1].id)), ids(&[3, 0]), "the active one stays");
-        assert_eq!(to_forget(&topics, at(NOW), 5, None), ids(&[]));
+        assert_eq!(to_forget(&topics, at(NOW), 5, None), ids(&[]), "none goes within the limit");
     }
 
     #[test]
@@ -171,7 +172,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn only_what_is_too_much_and_never_the_active_one(
+        fn only_over_the_limit_only_what_faded_and_never_the_active_one(
             of in prop::collection::vec((0.0..400.0, 0_u64..60, 0.0..4.0), 0..40),
             limit in 0_usize..30,
             active in any::<prop::sample::Index>(),
@@ -179,8 +180,10 @@ mod tests {
             let topics = topics(&of);
             let active = (!topics.is_empty()).then(|| topics[active.index(topics.len())].id);
             let gone = to_forget(&topics, at(NOW), limit, active);
-            prop_assert!(gone.len() <= topics.len().saturating_sub(limit));
-            prop_assert!(active.is_none_or(|active| !gone.contains(&active)));
+            let faded = |topic: &&Topic| priority(topic, at(NOW)) < FORGOTTEN_BELOW && active != Some(topic.id);
+            let expected = if topics.len() > limit { topics.iter().filter(faded).count() } else { 0 };
+            prop_assert_eq!(gone.len(), expected);
+            prop_assert!(topics.iter().filter(|topic| gone.contains(&topic.id)).all(|topic| faded(&topic)));
         }
 
         #[test]

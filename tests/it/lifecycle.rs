@@ -43,7 +43,10 @@ async fn a_cleanup_reports_what_it_removed() {
     let young = "11111111-2222-4333-8444-555555555555";
     house.chat(young, "young").await;
     let report = cleanup(&house).await;
-    assert_eq!(keys(&report), ["sessions_deleted", "turns_deleted", "facts_expired", "seconds", "errors"]);
+    assert_eq!(
+        keys(&report),
+        ["sessions_deleted", "turns_deleted", "facts_expired", "topics_forgotten", "seconds", "errors"]
+    );
     assert_eq!((removed(&report), &report["errors"]), ((0, 0), &json!([])));
     house.clock.advance(hours(2));
     let report = cleanup(&house).await;

@@ -16,14 +16,17 @@ pub(in crate::api) struct Report {
     turns_deleted: u64,
     /// Facts whose time is over; they are kept.
     facts_expired: u64,
+    /// Topics that faded and were forgotten; their turns stay.
+    topics_forgotten: u64,
     seconds: f64,
     errors: Vec<String>,
 }
 
 impl From<CleanupReport> for Report {
     fn from(report: CleanupReport) -> Self {
-        let CleanupReport { sessions_deleted, turns_deleted, facts_expired, seconds, errors, .. } = report;
-        Self { sessions_deleted, turns_deleted, facts_expired, seconds, errors }
+        let CleanupReport { sessions_deleted, turns_deleted, facts_expired, topics_forgotten, seconds, errors, .. } =
+            report;
+        Self { sessions_deleted, turns_deleted, facts_expired, topics_forgotten, seconds, errors }
     }
 }
 

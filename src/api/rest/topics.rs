@@ -34,7 +34,7 @@ pub(in crate::api) struct TopicsQuery {
     after: Option<String>,
     /// The user, when no header names one.
     user_id: Option<String>,
-    /// `forgotten` lists topics that faded, too.
+    /// `forgotten` lists forgotten topics, too; `fading` lists only those that the next clean-up forgets, in one page.
     include: Option<String>,
     /// Only topics with this tag.
     tag: Option<String>,
@@ -151,6 +151,10 @@ pub(in crate::api) async fn list(
 ) -> Result<Json<TopicList>, ApiError> {
     let TopicsQuery { limit, after, user_id, include, tag } = query;
     let scope = whose(&app, &visitor, user_id.as_deref())?;
+    if include.as_deref() == Some("fading") {
+        let topics = app.memory.topics_to_forget(&scope).await?.into_iter().map(TopicSeen::from).collect();
+        return Ok(Json(TopicList { topics, next: None }));
+    }
     let list = ListQuery { limit, after, user_id, include };
     let (page, forgotten) = (list.part()?, list.includes("forgotten")?);
     let tag = tag.map(|tag| tag.trim().to_owned()).filter(|tag| !tag.is_empty());

@@ -164,3 +164,23 @@ pub async fn a_ttl_beyond_the_end_of_time_is_never(store: Arc<dyn Store>) {
     assert_eq!(expire(&store, Timestamp::MAX, endless, 10).await, Expired::default());
     assert_eq!((made_so.numbers().await, changed.numbers().await), (vec![1], vec![1]));
 }
+
+/// A clean-up finds the users who have more topics than the limit, of all tenants, and no others.
+pub async fn users_with_many_topics_are_found(store: Arc<dyn Store>) {
+    let talk = Talk::new(&store);
+    let (ann, bob, eve) = (talk.of("acme", "ann"), talk.of("acme", "bob"), talk.of("other", "eve"));
+    for (talk, topics) in [(&ann, 3), (&bob, 2), (&eve, 4)] {
+        for n in 0..topics {
+            talk.begin(&format!("Question {n}?")).await;
+        }
+    }
+    let found = async |topics_max| {
+        let scopes = store.topics().crowded_scopes(topics_max, 100).await.expect("scopes are read");
+        let mut users: Vec<String> = scopes.iter().map(|scope| scope.user().to_string()).collect();
+        users.sort();
+        users
+    };
+    assert_eq!(found(2).await, ["ann", "eve"]);
+    assert_eq!(found(3).await, ["eve"]);
+    assert_eq!(found(4).await, [""; 0]);
+}

@@ -116,6 +116,7 @@ macro_rules! conformance {
             expiry::numbers_are_not_used_again_after_expiry,
             expiry::a_new_ttl_dates_the_turns_again,
             expiry::a_ttl_beyond_the_end_of_time_is_never,
+            expiry::users_with_many_topics_are_found,
             facts::facts_follow_from_what_is_said,
             facts::understanding_twice_is_understanding_once,
             facts::what_is_to_be_forgotten_waits_for_it,

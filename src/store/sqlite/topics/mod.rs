@@ -120,6 +120,10 @@ impl Topics for Backend {
         self.write(scope, move |db, scope| keep::forget(db, scope, &faded, at.as_microsecond()))
     }
 
+    fn crowded_scopes(&self, topics_max: usize, limit: usize) -> StoreFuture<'_, Vec<Scope>> {
+        self.read_each("topic", limit, move |db, limit| read::crowded(db, topics_max, limit))
+    }
+
     fn topic_to_tell(&self, scope: &Scope, turns_max: usize) -> StoreFuture<'_, Option<Untold>> {
         self.read(scope, move |db, scope| tell::first(db, scope, turns_max))
     }

@@ -263,6 +263,14 @@ pub(super) fn due(db: &Connection, limit: usize) -> Result<Vec<(Scope, TopicId)>
     Ok(due)
 }
 
+/// Users with more than so many topics that turns may join.
+pub(super) fn crowded(db: &Connection, topics_max: usize, limit: usize) -> Result<Vec<Scope>, StoreError> {
+    let sql = "SELECT tenant, user FROM topic WHERE forgotten_at IS NULL AND merged_into IS NULL
+               GROUP BY tenant, user HAVING count(*) > ?1 LIMIT ?2";
+    let read = |row: &Row<'_>| Ok(Scope::as_stored(row.get_ref(0)?.as_str()?, row.get_ref(1)?.as_str()?));
+    all(db, sql, params![rows_max(topics_max), rows_max(limit)], read)
+}
+
 /// All rows of a statement from the cache.
 pub(super) fn all<T>(
     db: &Connection,
