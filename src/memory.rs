@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use jiff::tz::TimeZone;
 use tokio::sync::Semaphore;
-use tracing::{debug, error, warn};
+use tracing::{debug, error, info, warn};
 
 use crate::beside::Beside;
 use crate::clock::Clock;
@@ -406,12 +406,19 @@ impl Memory {
         self.parts.store.close().await
     }
 
+    /// Logs that a conversation began.
+    pub(crate) fn log_created(&self, scope: &Scope, session: SessionId) {
+        info!(tenant.id = %scope.tenant(), user.id = %scope.user(), session.id = %session,
+              "Created session `{session}` of user `{}`", scope.user());
+    }
+
     /// Tells the log what failed, for whom, where and why; the user's words are not in it.
     pub(crate) fn report(&self, scope: &Scope, session: Option<SessionId>, operation: &str, failure: &StoreError) {
         self.parts.meters.store_failures.one();
         let session = session.map_or_else(|| "-".to_owned(), |id| id.to_string());
         if failure.is_away() {
-            return debug!(session.id = %session, operation, "`{operation}` goes without the database: {failure}");
+            return debug!(tenant.id = %scope.tenant(), user.id = %scope.user(), session.id = %session, operation,
+                          error = %failure, "`{operation}` goes without the database: {failure}");
         }
         error!(tenant.id = %scope.tenant(), user.id = %scope.user(), session.id = %session, operation, error = %failure,
                "`{operation}` failed in session `{session}` of user `{}`: {failure}", scope.user());

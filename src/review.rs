@@ -32,7 +32,7 @@ use crate::id::{DocumentId, FactId, MessageId, SessionId, TopicId, TurnId, UndoI
 use crate::live::LiveKey;
 use crate::memory::Memory;
 use crate::message::{Message, Role};
-use crate::recall::Aside;
+use crate::recall::{Aside, Ask};
 use crate::scope::{Scope, Tenant, User};
 use crate::session::{
     AddedMessage, DoesNotFit, Revision, Session, SessionPatch, SessionSeed, TURN_MESSAGES_MAX, TextError, Turn,
@@ -197,6 +197,17 @@ pub struct ContextView {
     pub text: String,
     /// What is told of the turns before them, oldest first.
     pub summaries: Vec<Aside>,
+    /// What would be recalled for the question, if one was given.
+    pub recalled: Option<RecalledContext>,
+}
+
+/// What would be recalled for a question.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecalledContext {
+    /// The question that is searched for: a follow-up with what it refers to.
+    pub resolved_query: String,
+    /// What the model would be shown beside the conversation; empty for nothing.
+    pub text: String,
 }
 
 /// Longest name of a speaker, in characters.
@@ -214,7 +225,9 @@ impl Memory {
         let id = id.unwrap_or_else(|| self.new_session_id());
         self.admit_session(scope, id).await?;
         let made = self.parts.store.create_session(scope, id, seed).await;
-        self.told(scope, Some(id), "create_session", made)
+        let made = self.told(scope, Some(id), "create_session", made)?;
+        self.log_created(scope, id);
+        Ok(made)
     }
 
     /// Whether the tenant may have this session, if it has it not already.
@@ -391,13 +404,34 @@ impl Memory {
             warn!(session.id = %id, error = %error,
             "What is told of session `{id}` cannot be read: {error}")
         });
+        let shown: Vec<TurnId> = recent.turns.iter().filter(is_whole).map(|turn| turn.id).collect();
+        let recalled = match query {
+            Some(query) => self.recalled_for(scope, id, query, shown).await,
+            None => None,
+        };
         Ok(ContextView {
             summaries: summaries.unwrap_or_default(),
+            recalled,
             language: template.language.clone(),
             messages_in_context: fitted.messages_in_context(),
             text: template.conversation(&fitted.messages),
             messages: fitted.messages.into_iter().cloned().collect(),
         })
+    }
+
+    /// What would be recalled for a question in a session; `None` where recall fails, which is logged.
+    async fn recalled_for(
+        &self,
+        scope: &Scope,
+        session: SessionId,
+        query: &str,
+        shown: Vec<TurnId>,
+    ) -> Option<RecalledContext> {
+        let tokens_max = self.of(scope.tenant()).settings.recall.tokens_max;
+        let ask = Ask { question: query.to_owned(), session: Some(session), tokens_max, shown, ..Ask::default() };
+        let recalled = self.explain(scope, ask).await.ok()?.recalled;
+        let resolved_query = recalled.completed.unwrap_or_else(|| query.to_owned());
+        Some(RecalledContext { resolved_query, text: recalled.text })
     }
 
     /// Counts what a user has.

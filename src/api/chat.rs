@@ -16,6 +16,7 @@ use super::App;
 use super::access::Visitor;
 use super::error::{ApiError, ErrorView};
 use super::headers::{STATUS_HEADER, TURN_HEADER, shown_headers, timing_header};
+use super::identity::caller::mode_header;
 use super::identity::{SESSION_HEADER, session_header};
 use super::rest::came_by;
 use super::view::{ChosenView, CitationView, ReminderView, millis};
@@ -23,7 +24,7 @@ use crate::id::{SessionId, TurnId};
 use crate::mode::Mode;
 use crate::session::SessionSeed;
 use crate::tenant::Right;
-use crate::turn::{Answer, RunningTurn, Shown, TurnError, TurnEvent, TurnRequest};
+use crate::turn::{Answer, RunningTurn, SearchResults, Shown, TurnError, TurnEvent, TurnRequest};
 
 /// A question.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -77,6 +78,8 @@ pub(super) struct ChatMetadata {
     intent_decided_by: &'static str,
     /// What the question chose, if it answered an open clarification; else null.
     clarification: Option<ChosenView>,
+    /// How the memory was searched; null where recall was late, failed or switched off.
+    search_results: Option<SearchResultsView>,
     /// How many messages were recalled: those in `data`.
     recalled: usize,
     /// Tokens of what was recalled.
@@ -87,10 +90,30 @@ pub(super) struct ChatMetadata {
     status: &'static str,
 }
 
+/// How the memory was searched for a question.
+#[derive(Debug, Serialize, ToSchema)]
+struct SearchResultsView {
+    /// The question that was searched for: a follow-up as it was completed.
+    query: String,
+    /// Items that the model was shown.
+    results_count: usize,
+    /// Whether candidates were scored and put in order.
+    reranked: bool,
+    search_time_ms: f64,
+}
+
+impl From<SearchResults> for SearchResultsView {
+    fn from(searched: SearchResults) -> Self {
+        let SearchResults { query, results_count, reranked, search_time_ms } = searched;
+        Self { query, results_count, reranked, search_time_ms }
+    }
+}
+
 /// Asks a question in a conversation.
 #[utoipa::path(post, path = "/chat", request_body = ChatRequest,
     params(("X-Session-ID" = Option<String>, Header, description = "The conversation, a UUID; a new one if not given"),
-           ("X-User-ID" = Option<String>, Header, description = "Who asks")),
+           ("X-User-ID" = Option<String>, Header, description = "Who asks"),
+           ("X-Recalld-Mode" = Option<String>, Header, description = "`passive` recalls nothing from other conversations; `active` is usual")),
     responses((status = 200, body = ChatResponse), (status = 400, body = ErrorView), (status = 502, body = ErrorView)))]
 pub(super) async fn chat(State(app): State<App>, visitor: Visitor, body: Body) -> Result<Response, ApiError> {
     // Every answer carries a session, errors too: the one that was named, else one that may be used next.
@@ -106,19 +129,32 @@ pub(super) async fn chat(State(app): State<App>, visitor: Visitor, body: Body) -
     let session = given.or_else(in_body).unwrap_or(session);
     let in_session = |error: ApiError| error.in_session(session);
     let scope = app.scope(&visitor, asked.user_id.as_deref(), Some(session)).map_err(in_session)?;
+    let usual = app.memory.of(scope.tenant()).settings().mode;
+    let mode = mode_of(&visitor, usual).map_err(in_session)?;
     let request = TurnRequest {
         session: Some(session),
         seed: SessionSeed { metadata: came_by("chat", &visitor), ttl: None, ..SessionSeed::default() },
         query: asked.query.clone(),
         role: asked.role,
         stream: asked.stream,
+        alone: !mode.injects(),
     };
     let running = app.memory.take_turn(&scope, request).map_err(|error| in_session(error.into()))?;
-    let mode = app.memory.of(scope.tenant()).settings().mode;
     if visitor.access.rights.has(Right::Files) && matches!(mode, Mode::Active | Mode::Passive) {
         app.memory.learn_for_tenant(&scope.shared(), &asked.query);
     }
     if asked.stream { streamed(asked.query, running).await } else { whole(asked.query, running).await }
+}
+
+/// The mode of a question. `/chat` stores every turn, so modes that store nothing are refused.
+fn mode_of(visitor: &Visitor, usual: Mode) -> Result<Mode, ApiError> {
+    match mode_header(visitor)? {
+        Some(mode) if !mode.records() => {
+            let detail = "`/chat` stores every turn: send `active` or `passive`, or ask through /v1/chat/completions";
+            Err(ApiError::bad_request("invalid_mode", "Invalid mode", detail))
+        }
+        mode => Ok(mode.unwrap_or(usual)),
+    }
 }
 
 /// The answer in one piece.
@@ -203,6 +239,7 @@ fn view(query: String, session: SessionId, turn: TurnId, answer: Answer) -> Chat
             tokens_used: answer.tokens_used,
             intent_decided_by: answer.intent.decided_by,
             clarification: answer.clarification.map(ChosenView::from),
+            search_results: answer.searched.map(SearchResultsView::from),
             recalled,
             recall_tokens: answer.shown.tokens,
             recall_ms: millis(answer.shown.recall_time),

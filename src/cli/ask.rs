@@ -40,7 +40,7 @@ pub(super) fn ask(common: &Common, args: &AskArgs) -> anyhow::Result<ExitCode> {
     };
     with_client(common, Need::Answers, async |client| {
         let session = args.session.unwrap_or_else(|| RandomIds.session());
-        let question = Question { query: &query, session, role: args.role.as_deref() };
+        let question = Question { query: &query, session, role: args.role.as_deref(), alone: false };
         let aloud = std::io::stdout().is_terminal() && !args.no_stream;
         match unless_interrupted(put(client, common, &question, aloud)).await {
             Some(ended) => ended.map(|()| ExitCode::SUCCESS),

@@ -24,6 +24,9 @@ pub(super) struct ChatArgs {
     /// In which role you ask, for the templates.
     #[arg(long, value_name = "ROLE")]
     role: Option<String>,
+    /// Recall nothing from other conversations.
+    #[arg(long)]
+    alone: bool,
 }
 
 const HELP: &str = "\
@@ -80,6 +83,7 @@ struct Talk<'a> {
     client: &'a Client,
     common: &'a Common,
     role: Option<&'a str>,
+    alone: bool,
     session: SessionId,
     lines: Lines,
 }
@@ -93,7 +97,8 @@ impl<'a> Talk<'a> {
             Some(session) => find(client, session).await?,
             None => None,
         };
-        let talk = Self { client, common, role: args.role.as_deref(), session, lines: Lines::open()? };
+        let talk =
+            Self { client, common, role: args.role.as_deref(), alone: args.alone, session, lines: Lines::open()? };
         talk.greet(&stats, known.as_ref());
         Ok(talk)
     }
@@ -138,7 +143,7 @@ impl<'a> Talk<'a> {
     /// Puts a question. A person can try again, so a failure is told and the talk goes on; a script is
     /// stopped by it.
     async fn put(&self, query: &str) -> anyhow::Result<()> {
-        let question = Question { query, session: self.session, role: self.role };
+        let question = Question { query, session: self.session, role: self.role, alone: self.alone };
         match unless_interrupted(self.answer(&question)).await {
             None => {
                 output::piece("\n")?;

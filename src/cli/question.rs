@@ -13,18 +13,22 @@ use crate::id::SessionId;
 use crate::model::sse::Events;
 
 const SESSION_HEADER: HeaderName = HeaderName::from_static("x-session-id");
+const MODE_HEADER: HeaderName = HeaderName::from_static("x-recalld-mode");
 
 /// A question in a conversation.
 pub(super) struct Question<'a> {
     pub(super) query: &'a str,
     pub(super) session: SessionId,
     pub(super) role: Option<&'a str>,
+    /// Whether nothing is recalled from other conversations.
+    pub(super) alone: bool,
 }
 
 impl Question<'_> {
     fn headers(&self) -> HeaderMap {
         let id = HeaderValue::try_from(self.session.to_string()).expect("a UUID is a valid header value");
-        HeaderMap::from_iter([(SESSION_HEADER, id)])
+        let alone = self.alone.then(|| (MODE_HEADER, HeaderValue::from_static("passive")));
+        std::iter::once((SESSION_HEADER, id)).chain(alone).collect()
     }
 
     fn body(&self, stream: bool) -> Value {

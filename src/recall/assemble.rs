@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::asides::Decided;
 use super::counted::Counted;
+use super::desk::TOPIC_WITHIN;
 use super::excerpt::excerpt;
 use super::index::ScopeIndex;
 use super::index::docs::{DocNo, Docs};
@@ -38,6 +39,8 @@ const REPLY_BEHIND: f32 = 10.0;
 const NEIGHBOUR_BEHIND: f32 = 20.0;
 /// What mentions a code of the question is worth more than the best.
 const SINGLED_OUT_BEFORE: f32 = 0.5;
+/// The last messages of a topic that the question returns to come before everything that was found.
+const TOPIC_WORTH: f32 = 4.0;
 /// A message with fewer telling words is no duplicate because a summary has them: "yes" is in many.
 const TOLD_WORDS_MIN: usize = 3;
 /// Messages that share this much of their words say the same.
@@ -52,6 +55,7 @@ pub(crate) fn turns_wanted(index: &ScopeIndex, found: &[Found], ask: &Ask) -> Ve
             wanted.push(turn);
         }
     };
+    ask.returns_to.iter().for_each(|turn| want(*turn));
     let related: Vec<&Found> = found.iter().take(FETCHED).filter(|found| found.related).collect();
     for (rank, found) in related.iter().enumerate() {
         // Some will turn out to say the same as others.
@@ -174,7 +178,7 @@ pub(crate) fn assemble(
         told: Told::default(),
         asides: asides.iter().map(considered).collect(),
     };
-    let stacks = stacks(index, &found, asides);
+    let stacks = stacks(index, ask, &found, asides);
     let referred_to = plan.added.referred_to().map(|words| reference(&words));
     let reference_tokens = referred_to.as_deref().map_or(0, |line| tokens::count(line) + 1);
     let budget = ask.tokens_max.saturating_sub(headings(&stacks, &desk.asides) + reference_tokens);
@@ -219,7 +223,7 @@ fn headings(stacks: &[Stack<Item>], asides: &[Considered]) -> usize {
 }
 
 /// A stack for each layer, in their order.
-fn stacks(index: &ScopeIndex, found: &[Found], asides: &[Decided]) -> Vec<Stack<Item>> {
+fn stacks(index: &ScopeIndex, ask: &Ask, found: &[Found], asides: &[Decided]) -> Vec<Stack<Item>> {
     let of = |layer: Layer| {
         let open = asides.iter().enumerate().filter(move |(_, (aside, fate))| aside.layer == layer && fate.is_none());
         let drafts = open.map(|(at, (aside, _))| Draft { what: Item::Aside(at), worth: aside.worth }).collect();
@@ -227,10 +231,24 @@ fn stacks(index: &ScopeIndex, found: &[Found], asides: &[Decided]) -> Vec<Stack<
         Stack { drafts, floor, ceiling }
     };
     let stacks = Layer::ALL.into_iter().flat_map(|layer| match layer {
-        Layer::Messages => message_stacks(index, found),
+        Layer::Messages => std::iter::once(topic_stack(index, ask)).chain(message_stacks(index, found)).collect(),
         layer => vec![of(layer)],
     });
     stacks.collect()
+}
+
+/// The last messages of the topic that the question returns to, before all that was found.
+fn topic_stack(index: &ScopeIndex, ask: &Ask) -> Stack<Item> {
+    let keys = index.keys_of(&ask.returns_to, TOPIC_WITHIN);
+    let places = keys.iter().flat_map(|no| {
+        let reply = index.keys.card(*no).partner().map(|no| Place { is_key: false, no });
+        std::iter::once(Place { is_key: true, no: *no }).chain(reply)
+    });
+    let draft = |place: Place| {
+        let what = Item::Message(Candidate { place, reason: Reason::Topic, score: 0.0 });
+        Draft { what, worth: TOPIC_WORTH }
+    };
+    Stack::open(places.map(draft).collect())
 }
 
 /// Hits by rank; behind them their replies, and further behind the messages before them. Those that mention a code of

@@ -458,7 +458,7 @@ fn said_by_users(turns: &[Arc<SaidTurn>]) -> Vec<MessageId> {
 }
 
 /// The newest messages among which those of a running topic are looked for.
-const TOPIC_WITHIN: usize = 1_024;
+pub(super) const TOPIC_WITHIN: usize = 1_024;
 /// Messages of the running conversation, with their replies, that tell what a follow-up refers to.
 const RUNNING_TURNS: usize = 16;
 /// How often a scope is searched that changes while what was found is read.

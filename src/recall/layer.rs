@@ -10,7 +10,7 @@ use jiff::civil::Date;
 
 use super::Fate;
 use crate::episode::Level;
-use crate::id::{EpisodeId, SessionId};
+use crate::id::{EpisodeId, SessionId, TopicId};
 use crate::knowledge::Citation;
 
 /// A kind of thing that is laid before the model, in the order in which they are packed.
@@ -193,6 +193,11 @@ impl Aside {
     pub fn profile(source: impl Into<String>, key: &str, value: &str, since: Option<Date>) -> Self {
         let since = since.map_or_else(String::new, |day| format!(" (since {day})"));
         Self::new(Layer::Profile, source, format!("{key}: {value}{since}"))
+    }
+
+    /// The summary of a topic that the question returns to. It comes before everything that was found.
+    pub fn of_topic(id: TopicId, title: &str, summary: &str) -> Self {
+        Self { worth: 1.0, ..Self::new(Layer::Summary, id.to_string(), format!("{title}: {summary}")) }
     }
 
     /// What the user was asked, and what they chose.

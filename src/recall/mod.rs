@@ -94,6 +94,8 @@ pub struct Ask {
     pub follows: Option<Moment>,
     /// The topic that the question goes on with.
     pub topic: Option<RunningTopic>,
+    /// The last turns of an older topic that the question returns to. They are shown whatever else is found.
+    pub returns_to: Vec<TurnId>,
     /// When it is asked; `None` is now.
     pub asked_at: Option<Timestamp>,
     /// The asker's time zone, for "yesterday"; `None` is UTC.
@@ -213,6 +215,8 @@ pub enum Reason {
     Reply,
     /// It stands beside one that was found.
     Neighbour,
+    /// It is among the last of the topic that the question returns to.
+    Topic,
 }
 
 impl Reason {
@@ -222,6 +226,7 @@ impl Reason {
             Self::Hit => "hit",
             Self::Reply => "reply",
             Self::Neighbour => "neighbour",
+            Self::Topic => "topic",
         }
     }
 }

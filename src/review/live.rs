@@ -172,6 +172,7 @@ impl Memory {
             messages_in_context: fitted.messages_in_context(),
             text: template.conversation(&fitted.messages),
             messages: fitted.messages.into_iter().cloned().collect(),
+            recalled: None,
         })
     }
 

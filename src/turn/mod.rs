@@ -17,6 +17,7 @@ mod run;
 mod trace;
 
 pub use remind::{Explained, Reminded};
+pub use trace::SearchResults;
 
 use std::time::Duration;
 
@@ -51,6 +52,8 @@ pub struct TurnRequest {
     pub role: Option<String>,
     /// Whether the answer is wanted piece by piece.
     pub stream: bool,
+    /// Whether the model is shown nothing but the conversation itself.
+    pub alone: bool,
 }
 
 /// A turn under way. Dropping it cancels the answer; what has come so far is kept.
@@ -110,6 +113,8 @@ pub struct Answer {
     pub reminders: Vec<Reminder>,
     /// What the model was told of that the tenant knows.
     pub citations: Vec<Citation>,
+    /// How the memory was searched; `None` where recall was late, failed or switched off.
+    pub searched: Option<SearchResults>,
     /// How much the model was shown.
     pub shown: Shown,
     /// How long the store took.

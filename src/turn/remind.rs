@@ -12,13 +12,17 @@ use tracing::{debug, warn};
 
 use super::Health;
 use crate::clarify::Chosen;
-use crate::id::{MessageId, SessionId};
+use crate::id::{MessageId, SessionId, TopicId};
 use crate::memory::Memory;
 use crate::message::Message;
-use crate::recall::{Ask, RANKED, RecallError, Recalled};
+use crate::recall::{Aside, Ask, RANKED, RecallError, Recalled, RunningTopic};
 use crate::scope::Scope;
 use crate::session::InTopic;
 use crate::store::Moment;
+use crate::topic::Placement;
+
+/// Turns of an older topic that a question which returns to it is shown: four messages.
+const TOPIC_TURNS_SHOWN: usize = 2;
 
 /// What was recalled within the time a request has for it.
 #[derive(Debug, Clone)]
@@ -109,8 +113,25 @@ impl Memory {
         let new_id = || self.parts.ids.topic(self.parts.clock.now());
         let placed = self.topics.place(scope, at, &ask.question, new_id).await;
         let placed = placed.inspect_err(|error| self.report(scope, ask.session, "place_in_topic", error)).ok()?;
+        if let (Placement::Return(id), Some(running)) = (placed.placed.placement, &placed.running) {
+            self.show_topic(scope, id, running, ask).await;
+        }
         ask.topic = placed.running;
         Some(placed.topic)
+    }
+
+    /// A question that returns to an older topic is shown that topic's summary and last messages. Without its summary it
+    /// goes on: the messages are there.
+    async fn show_topic(&self, scope: &Scope, id: TopicId, running: &RunningTopic, ask: &mut Ask) {
+        let last = running.last.iter().rev().take(TOPIC_TURNS_SHOWN).copied();
+        ask.returns_to = last.filter(|turn| !ask.shown.contains(turn)).collect();
+        match self.parts.store.topics().topic_kept(scope, id).await {
+            Ok(kept) => {
+                let summary = kept.and_then(|kept| kept.topic.summary);
+                ask.asides.extend(summary.map(|summary| Aside::of_topic(id, &running.title, &summary)));
+            }
+            Err(error) => self.report(scope, ask.session, "read_topic", &error),
+        }
     }
 
     /// Reads the topic that a turn has changed, so that the next question need not.

@@ -9,6 +9,7 @@ use tracing::warn;
 
 use super::clarify::{Answered, noted};
 use super::compose::{Composed, compose};
+use super::trace::{SearchNotes, SearchResults};
 use super::{Answer, Health, Reminded, Shown, TurnError, TurnEvent, TurnRequest, notes};
 use crate::id::{SessionId, TurnId};
 use crate::language::Tongue;
@@ -73,7 +74,10 @@ impl Run {
         let (mut composed, language) = self.compose(&request, &recent)?;
         let open = self.memory.clarifications.open(&self.scope, self.session);
         let answered = open.and_then(|open| Answered::by(open, &request.query));
-        let reminded = self.remind(&request.query, answered.as_ref(), &mut composed).await;
+        let reminded = match request.alone {
+            true => Reminded::nothing(),
+            false => self.remind(&request.query, answered.as_ref(), &mut composed).await,
+        };
         health = health.and(reminded.health);
         let shown = shown(&composed, &reminded);
         let _ = self.events.send(TurnEvent::Reminded(shown)).await;
@@ -88,11 +92,16 @@ impl Run {
 
         // The question reaches the disk while the model thinks, and before the first byte leaves; meanwhile the trace is
         // written.
+        let searched = SearchResults::of(&question, &reminded);
+        let search = SearchNotes::of(searched.as_ref(), &reminded.recalled);
         let ((opened, open_time), asked, trace) =
             tokio::join!(timed(self.open(request, &intent, answered.as_ref(), &language)), self.ask(prompt), async {
                 self.memory.trace(&question, &reminded)
             });
         let opened = opened.inspect_err(|error| self.fail("open_turn", error))?;
+        if recent.session.is_none() {
+            self.memory.log_created(&self.scope, self.session);
+        }
         let heard = match asked {
             Ok(pieces) => self.listen(pieces).await,
             Err(stop) => Heard { text: String::new(), ending: Err(stop) },
@@ -102,7 +111,7 @@ impl Run {
         self.memory.tenants.charge(self.scope.tenant(), tokens, prompt_bytes + heard.text.len());
 
         // A failing store costs the mark `ok`, not the answer.
-        let (kept, close_time) = timed(self.close(&heard, &composed, trace, reminded.topic)).await;
+        let (kept, close_time) = timed(self.close(&heard, &composed, &search, trace, reminded.topic)).await;
         if opened.kept == Kept::Waiting || kept != Some(Kept::OnDisk) {
             health = Health::Degraded;
             self.memory.meters().turns_waited.one();
@@ -124,6 +133,7 @@ impl Run {
             clarification: reminded.clarification,
             health,
             citations: reminded.recalled.citations(),
+            searched,
             reminders: reminded.recalled.reminders,
             shown,
             store_time,
@@ -251,10 +261,11 @@ impl Run {
         &self,
         heard: &Heard,
         composed: &Composed,
+        search: &SearchNotes,
         trace: Option<String>,
         topic: Option<InTopic>,
     ) -> Option<Kept> {
-        let closed = ClosedTurn { trace, topic, ..self.closed(heard, composed) };
+        let closed = ClosedTurn { trace, topic, ..self.closed(heard, composed, search) };
         if closed.status == TurnStatus::Failed {
             self.memory.meters().turns_failed.one();
         }
@@ -270,7 +281,7 @@ impl Run {
         }
     }
 
-    fn closed(&self, heard: &Heard, composed: &Composed) -> ClosedTurn {
+    fn closed(&self, heard: &Heard, composed: &Composed, search: &SearchNotes) -> ClosedTurn {
         let blank = heard.text.trim().is_empty();
         let (status, reason) = match &heard.ending {
             Ok(_) if blank => (TurnStatus::Failed, Some("the model's answer was empty".to_owned())),
@@ -278,9 +289,10 @@ impl Run {
             Err(stop) if blank => (TurnStatus::Failed, Some(stop.reason())),
             Err(stop) => (TurnStatus::Partial, Some(stop.reason())),
         };
-        let messages = if blank { Vec::new() } else { vec![self.answer_message(heard)] };
+        let messages = if blank { Vec::new() } else { vec![self.answer_message(heard, search)] };
         let reason = reason.map_or(Value::Null, Value::String);
-        let metadata = notes([("messages_in_context", composed.messages_in_context.into()), ("reason", reason)]);
+        let mut metadata = notes([("messages_in_context", composed.messages_in_context.into()), ("reason", reason)]);
+        metadata.extend(search.turn.clone());
         ClosedTurn {
             id: self.turn,
             session: self.session,
@@ -295,7 +307,7 @@ impl Run {
         }
     }
 
-    fn answer_message(&self, heard: &Heard) -> Message {
+    fn answer_message(&self, heard: &Heard, search: &SearchNotes) -> Message {
         let mut message = Message::new(Role::Assistant, heard.text.clone(), self.memory.parts.clock.now());
         let ending = heard.ending.as_ref().ok();
         message.metadata = notes([
@@ -303,6 +315,7 @@ impl Run {
             ("tokens_used", json!(ending.and_then(|ending| ending.tokens_used))),
             ("finish_reason", json!(ending.and_then(|ending| ending.finish_reason.as_deref()))),
         ]);
+        message.metadata.extend(search.answer.clone());
         message
     }
 

@@ -1,8 +1,10 @@
 //! Why the model was reminded of what it was: kept with the turn, for whoever asks later.
 
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::clarify::noted;
+use super::notes;
 use super::remind::Reminded;
 use crate::knowledge::Citation;
 use crate::memory::Memory;
@@ -13,6 +15,8 @@ use crate::store::TRACE_BYTES_MAX;
 const ASIDES_MAX: usize = 64;
 /// How much of a question the trace repeats.
 const QUESTION_CHARS_MAX: usize = 2_000;
+/// How much of the query an answer's metadata repeats.
+const NOTED_QUERY_CHARS_MAX: usize = 500;
 
 impl Memory {
     /// The trace of a recall as JSON; none for one that was late or failed.
@@ -30,6 +34,54 @@ impl Memory {
         let most = self.settings.recall.trace_candidates.min(recalled.ranked.len());
         let halves = std::iter::successors(Some(most), |most| (*most > 0).then_some(most / 2));
         halves.map(with).find(|trace| trace.len() <= TRACE_BYTES_MAX)
+    }
+}
+
+/// How the memory was searched for a question. An answer's metadata keeps it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SearchResults {
+    /// The question that was searched for: a follow-up as it was completed.
+    pub query: String,
+    /// Items that the model was shown.
+    pub results_count: usize,
+    /// Whether there were candidates, which are always scored again by all signals.
+    pub reranked: bool,
+    /// How long it took.
+    pub search_time_ms: f64,
+}
+
+impl SearchResults {
+    /// `None` where recall was late, failed or switched off.
+    pub(super) fn of(question: &str, reminded: &Reminded) -> Option<Self> {
+        let Reminded { recalled, took, .. } = reminded;
+        recalled.profile?;
+        let query = recalled.completed.as_deref().unwrap_or(question);
+        Some(Self {
+            query: query.chars().take(NOTED_QUERY_CHARS_MAX).collect(),
+            results_count: recalled.items(),
+            reranked: recalled.items() > 0 || !recalled.ranked.is_empty(),
+            search_time_ms: rounded(took.as_secs_f64() * 1e3),
+        })
+    }
+}
+
+/// What a turn and its answer keep of a search in their metadata.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct SearchNotes {
+    /// For the turn: `result_count`.
+    pub(super) turn: Map<String, Value>,
+    /// For the answer: `citations` and `search_results`.
+    pub(super) answer: Map<String, Value>,
+}
+
+impl SearchNotes {
+    pub(super) fn of(results: Option<&SearchResults>, recalled: &Recalled) -> Self {
+        let Some(results) = results else { return Self::default() };
+        let citations: Vec<Value> = recalled.citations().iter().map(cited).collect();
+        Self {
+            turn: notes([("result_count", results.results_count.into())]),
+            answer: notes([("citations", citations.into()), ("search_results", json!(results))]),
+        }
     }
 }
 
@@ -106,6 +158,8 @@ fn rounded(number: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::episode::Level;
     use crate::id::{CountedIds, EpisodeId, Ids};
@@ -124,6 +178,24 @@ mod tests {
         let candidate = &trace["candidates"][0];
         assert_eq!((&candidate["fate"], &candidate["score"]), (&json!("over budget"), &json!(1.234)));
         assert_eq!(candidate["signals"], json!({"bm25": 1.235, "recency": -0.0}));
+    }
+
+    #[test]
+    fn an_answer_notes_what_was_searched_and_cited() {
+        let reminded = |profile| Reminded {
+            recalled: Recalled { profile, completed: Some("é".repeat(9_000)), ..Recalled::default() },
+            took: Duration::from_micros(1_234),
+            ..Reminded::nothing()
+        };
+        let notes = |reminded: &Reminded| {
+            SearchNotes::of(SearchResults::of("And then?", reminded).as_ref(), &reminded.recalled)
+        };
+        let searched = notes(&reminded(Some(Profile::Mixed)));
+        assert_eq!(searched.turn["result_count"], 0);
+        let expected =
+            json!({"query": "é".repeat(500), "results_count": 0, "reranked": false, "search_time_ms": 1.234});
+        assert_eq!((&searched.answer["search_results"], &searched.answer["citations"]), (&expected, &json!([])));
+        assert_eq!(notes(&reminded(None)), SearchNotes::default());
     }
 
     #[test]

@@ -49,6 +49,7 @@ async fn an_answer_has_the_documents_fields() {
             "tokens_used",
             "intent_decided_by",
             "clarification",
+            "search_results",
             "recalled",
             "recall_tokens",
             "recall_ms",

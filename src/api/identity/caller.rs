@@ -91,6 +91,11 @@ pub(in crate::api) fn mode(word: &str) -> Result<Mode, ApiError> {
     })
 }
 
+/// The mode that a request's header asks for.
+pub(in crate::api) fn mode_header(headers: &HeaderMap) -> Result<Option<Mode>, ApiError> {
+    header(headers, &MODE_HEADER)?.map(mode).transpose()
+}
+
 impl App {
     /// Reads who asks, where, and how. `path` is the default where the path has no scope; `body` is the
     /// request without what is known to be something else.
@@ -130,7 +135,7 @@ impl Rules {
             identified,
             ids: message_ids(headers)?,
             marked_as_retry: retries(headers) > 0,
-            mode: header(headers, &MODE_HEADER)?.map(mode).transpose()?,
+            mode: mode_header(headers)?,
             task: filled_in(headers, &TASK_HEADER)?.map(str::to_owned),
             alone,
             live: path.ephemeral.as_ref().map(|name| live_key(access, name)),

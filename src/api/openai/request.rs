@@ -159,9 +159,15 @@ fn mode_of(caller: &Caller, body: &Map<String, Value>, usual: Mode) -> Result<Mo
     Ok(if body.get("store") == Some(&Value::Bool(false)) { usual.without_recording() } else { usual })
 }
 
+/// The client that a session came by, as far as its headers tell.
+fn door(headers: &HeaderMap) -> &'static str {
+    let is_openwebui = headers.keys().any(|name| name.as_str().starts_with("x-openwebui-"));
+    if is_openwebui { "openwebui" } else { "openai" }
+}
+
 /// How a conversation came. A visitor's may say how long it lives, by which channel they came, and what it begins with.
 fn seed(headers: &HeaderMap, body: &Map<String, Value>, visit: bool) -> Result<SessionSeed, ApiError> {
-    let mut seed = SessionSeed { metadata: came_by("openai", headers), ..SessionSeed::default() };
+    let mut seed = SessionSeed { metadata: came_by(door(headers), headers), ..SessionSeed::default() };
     if let Some(memory) = body.get("memory").filter(|_| visit) {
         seed.kind = SessionKind::Ephemeral;
         seed.ttl = memory.get("ttl").and_then(Value::as_str).map(ttl).transpose()?;

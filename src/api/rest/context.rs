@@ -38,6 +38,10 @@ pub(in crate::api) struct Context {
     text: String,
     /// What is told of the turns before them, oldest first: much of the newest, little of the oldest.
     summaries: Vec<SummaryView>,
+    /// The question as it is searched for: a follow-up with what it refers to. Null without a question, and in ephemeral sessions.
+    resolved_query: Option<String>,
+    /// What would be recalled for the question and shown beside the messages. Null likewise.
+    recalled: Option<String>,
 }
 
 /// What is told of some turns.
@@ -80,8 +84,11 @@ pub(in crate::api) async fn show(
             (key.to_string(), app.memory.live_context(&key, query.query.as_deref()).await?)
         }
     };
+    let (resolved_query, recalled) = view.recalled.map(|recalled| (recalled.resolved_query, recalled.text)).unzip();
     Ok(Json(Context {
         session_id,
+        resolved_query,
+        recalled,
         language: view.language,
         messages_in_context: view.messages_in_context,
         messages: view.messages.iter().map(|message| message.to_wire()).collect(),

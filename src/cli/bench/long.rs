@@ -176,6 +176,7 @@ impl Talk {
             query: question.to_owned(),
             role: None,
             stream: false,
+            alone: false,
         };
         let answer = self.memory.take_turn(&self.scope, request)?.answer().await?;
         asked.times.push(answer.shown.recall_time);

@@ -55,6 +55,8 @@ pub(super) struct Which {
     pub(super) attempt: u32,
     /// Keys to set in the turn's metadata.
     pub(super) notes: Map<String, Value>,
+    /// Keys to set in the metadata of the answer, and of other answers to the same question.
+    pub(super) answer_notes: Map<String, Value>,
     /// Why the model was reminded of what it was.
     pub(super) trace: Option<String>,
     /// The topic it belongs to.
@@ -65,7 +67,7 @@ pub(super) struct Which {
 
 /// The ending of a turn, from what was said.
 pub(super) fn ending(which: &Which, said: &Said, outcome: &Outcome, model: &str, now: Timestamp) -> ClosedTurn {
-    let mut answers = said.choices.iter().filter_map(|choice| message(choice, said, model, now));
+    let mut answers = said.choices.iter().filter_map(|choice| message(which, choice, said, model, now));
     let answer = answers.next();
     let spoke = answer.as_ref().is_some_and(Message::says_something);
     let reason = outcome.reason(said);
@@ -95,13 +97,14 @@ pub(super) fn ending(which: &Which, said: &Said, outcome: &Outcome, model: &str,
     }
 }
 
-fn message(choice: &Choice, said: &Said, model: &str, now: Timestamp) -> Option<Message> {
+fn message(which: &Which, choice: &Choice, said: &Said, model: &str, now: Timestamp) -> Option<Message> {
     let mut message = Message::from_wire(choice.message.clone(), now)?;
     message.metadata = notes([
         ("model", json!(said.model.as_deref().unwrap_or(model))),
         ("tokens_used", json!(said.tokens_used)),
         ("finish_reason", json!(choice.finish_reason)),
     ]);
+    message.metadata.extend(which.answer_notes.clone());
     Some(message)
 }
 
@@ -114,7 +117,9 @@ mod tests {
     fn check(message: Value, ended: bool, outcome: Outcome, status: TurnStatus, messages: usize) {
         let ids = CountedIds::default();
         let (id, session) = (ids.turn(Timestamp::UNIX_EPOCH), ids.session());
-        let which = Which { id, session, attempt: 0, notes: Map::new(), trace: None, topic: None, answered: None };
+        let notes = Map::new();
+        let (attempt, answer_notes) = (0, Map::new());
+        let which = Which { id, session, attempt, notes, answer_notes, trace: None, topic: None, answered: None };
         let choices = vec![Choice { message, finish_reason: None }];
         let said = Said { choices, ended, ..Said::default() };
         let closed = ending(&which, &said, &outcome, "m", Timestamp::UNIX_EPOCH);

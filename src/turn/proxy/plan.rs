@@ -428,6 +428,10 @@ impl Run {
         if let Some(fork) = found.fork {
             seed.metadata.insert("forked_from".into(), fork.to_string().into());
         }
+        if found.held.turns.is_empty() {
+            let language = self.memory.templates.choose(None, &question.text).language.clone();
+            seed.metadata.entry("language").or_insert(language.into());
+        }
         let (id, session) = (self.memory.parts.ids.turn(now), found.session);
         let metadata = if laid.is_nothing() { Map::new() } else { laid.noted() };
         OpenTurn { id, session, seed, question, metadata, asked_at: None, place: placement }

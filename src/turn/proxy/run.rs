@@ -25,6 +25,7 @@ use crate::scope::Scope;
 use crate::session::{ClosedTurn, Fingerprint, InTopic, Turn, TurnStatus};
 use crate::store::{Kept, StoreError};
 use crate::turn::clarify::Answered;
+use crate::turn::trace::{SearchNotes, SearchResults};
 use crate::turn::{Health, Shown, TurnError};
 
 /// One request on its way.
@@ -148,17 +149,24 @@ impl Run {
         let started = Instant::now();
         let Noted { reminded, topic, answered } = noted;
         // The trace is written while the disk and the upstream are at work: nobody waits for it.
-        let ((written, write_time), relayed, trace) = tokio::join!(
+        let ((written, write_time), relayed, (trace, search)) = tokio::join!(
             async { (self.write(write, &laid, topic, answered).await, started.elapsed()) },
             self.pass(passed),
-            async { reminded.and_then(|(question, reminded)| self.memory.trace(&question, &reminded)) },
+            async {
+                let search = reminded.as_ref().map(|(question, reminded)| {
+                    SearchNotes::of(SearchResults::of(question, reminded).as_ref(), &reminded.recalled)
+                });
+                let trace = reminded.and_then(|(question, reminded)| self.memory.trace(&question, &reminded));
+                (trace, search.unwrap_or_default())
+            },
         );
         let which = match written {
-            Ok(Some((which, kept))) => {
+            Ok(Some((mut which, kept))) => {
+                which.notes.extend(search.turn);
                 if kept == Kept::Waiting {
                     health = Health::Degraded;
                 }
-                Some(Which { trace, ..which })
+                Some(Which { trace, answer_notes: search.answer, ..which })
             }
             Ok(None) => None,
             Err(TurnError::Store(error)) if error.may_pass() || matches!(error, StoreError::UnknownTurn(_)) => {
@@ -213,23 +221,38 @@ impl Run {
         topic: Option<InTopic>,
         answered: Option<Answered>,
     ) -> Result<Option<(Which, Kept)>, TurnError> {
-        let (notes, trace) = (Map::new(), None);
+        let (notes, answer_notes, trace) = (Map::new(), Map::new(), None);
         match write {
             Write::Nothing => Ok(None),
             Write::Open(open, _lock) => {
-                let which = Which { id: open.id, session: open.session, attempt: 0, notes, trace, topic, answered };
-                Ok(Some((which, self.open_turn(*open).await?)))
+                let which = Which {
+                    id: open.id,
+                    session: open.session,
+                    attempt: 0,
+                    notes,
+                    answer_notes,
+                    trace,
+                    topic,
+                    answered,
+                };
+                // An edit of the first question has no turn before it either, but hides the others.
+                let is_new = open.place.parent.is_none_or(|parent| parent == 0) && open.place.shift.hide.is_empty();
+                let kept = self.open_turn(*open).await?;
+                if is_new {
+                    self.memory.log_created(&self.scope, which.session);
+                }
+                Ok(Some((which, kept)))
             }
             Write::Revise(revise, _lock) => {
                 let (id, session) = (revise.id, revise.session);
                 let attempt = self.revise_turn(revise).await?;
                 // The tool rounds of this try go with what was laid out for it, not for the last one.
                 let notes = laid.noted();
-                Ok(Some((Which { id, session, attempt, notes, trace, topic, answered }, Kept::OnDisk)))
+                Ok(Some((Which { id, session, attempt, notes, answer_notes, trace, topic, answered }, Kept::OnDisk)))
             }
             Write::Continue(so_far, _lock) => {
                 let (id, session, attempt) = (so_far.id, so_far.session, so_far.attempt);
-                let which = Which { id, session, attempt, notes, trace, topic, answered };
+                let which = Which { id, session, attempt, notes, answer_notes, trace, topic, answered };
                 Ok(Some((which, self.close_turn(so_far).await?)))
             }
         }
