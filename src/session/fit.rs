@@ -59,7 +59,8 @@ pub fn fit<'a>(window: Vec<&'a Message>, fixed: &[&str], limit: usize) -> Result
     Ok(Fitted { messages: window[start..].to_vec(), dropped: start })
 }
 
-/// Walks back from the newest message as far as the tokens reach, then forward off orphaned results.
+/// Walks back from the newest message as far as the tokens reach, then forward to a question: an answer whose question
+/// was cut, or a result whose call was, says too little.
 fn first_kept(window: &[&Message], left: &mut usize) -> usize {
     let mut start = window.len();
     while start > 0 {
@@ -68,7 +69,7 @@ fn first_kept(window: &[&Message], left: &mut usize) -> usize {
         *left = rest;
         start -= 1;
     }
-    while window.get(start).is_some_and(|message| message.role == Role::Tool) {
+    while start > 0 && window.get(start).is_some_and(|message| message.role != Role::User) {
         start += 1;
     }
     start
@@ -96,16 +97,25 @@ mod tests {
     fn the_oldest_goes_first() {
         let all = [said(Role::User, "one two three"), said(Role::Assistant, "four"), said(Role::User, "five")];
         let fitted = fit(all.iter().collect(), &["question"], 16).expect("fits");
-        assert_eq!(fitted.messages.iter().map(|m| m.text.as_str()).collect::<Vec<_>>(), ["four", "five"]);
-        assert_eq!((fitted.dropped, fitted.messages_in_context()), (1, 2));
+        assert_eq!(fitted.messages.iter().map(|m| m.text.as_str()).collect::<Vec<_>>(), ["five"]);
+        assert_eq!((fitted.dropped, fitted.messages_in_context()), (2, 1));
     }
 
     #[test]
-    fn a_result_goes_with_its_call() {
+    fn what_follows_a_question_goes_with_it() {
         let long = "word ".repeat(50);
-        let all = [said(Role::Assistant, &long), said(Role::Tool, "42"), said(Role::Assistant, "It is 42.")];
-        let fitted = fit(all.iter().collect(), &["q"], 40).expect("fits");
-        assert_eq!(fitted.messages.iter().map(|m| m.text.as_str()).collect::<Vec<_>>(), ["It is 42."]);
+        let cut = [said(Role::User, &long), said(Role::Tool, "42"), said(Role::Assistant, "It is 42.")];
+        let kept = [said(Role::User, "And now?"), said(Role::Assistant, "43.")];
+        let all: Vec<&Message> = cut.iter().chain(&kept).collect();
+        let fitted = fit(all, &["q"], 40).expect("fits");
+        assert_eq!(fitted.messages.iter().map(|m| m.text.as_str()).collect::<Vec<_>>(), ["And now?", "43."]);
+        assert_eq!(fit(cut.iter().collect(), &["q"], 40).expect("fits").messages, Vec::<&Message>::new());
+    }
+
+    #[test]
+    fn a_window_that_fits_may_begin_with_an_answer() {
+        let all = [said(Role::Assistant, "Hello."), said(Role::User, "Hi.")];
+        assert_eq!(fit(all.iter().collect(), &["q"], 40).expect("fits").dropped, 0);
     }
 
     #[test]

@@ -151,9 +151,9 @@ mod tests {
         let settings = MemorySettings { model_tokens_max: 120, answer_tokens: 20, ..MemorySettings::default() };
         let turns = [turn(1, &"old ".repeat(80), "a1"), turn(2, "q2", "a2")];
         let composed = compose(templates.choose(Some("en"), ""), None, &turns, "now?", &settings).expect("fits");
-        assert_eq!(contents(&composed)[1..], ["a1", "q2", "a2", "now?"]);
-        assert_eq!(composed.messages_in_context, 3);
-        assert_eq!(composed.shown, [turns[1].id], "half a turn may be recalled");
+        assert_eq!(contents(&composed)[1..], ["q2", "a2", "now?"], "no answer without its question");
+        assert_eq!(composed.messages_in_context, 2);
+        assert_eq!(composed.shown, [turns[1].id], "what is cut may be recalled");
         let range = TurnRange { session: turns[1].session, first: 2, last: u64::MAX };
         assert_eq!(composed.shown_ranges, [range]);
     }

@@ -20,4 +20,5 @@ mod settings;
 mod source_documents;
 mod tool_calls;
 mod unnamed_users;
+mod window;
 mod wrappers;
