@@ -140,6 +140,8 @@ pub struct MemorySettings {
     pub topics_max: usize,
     /// How long clarifications wait for an answer, and how many.
     pub clarifications: ClarificationSettings,
+    /// How long a turn waits for the results of its tools.
+    pub tools_patience: Duration,
     /// Turns removed in one transaction.
     pub cleanup_batch: usize,
     /// How recall behaves.
@@ -223,6 +225,7 @@ impl Default for MemorySettings {
             ttl: Ttl::NEVER,
             topics_max: TOPICS_MAX,
             clarifications: ClarificationSettings::default(),
+            tools_patience: Duration::from_secs(600),
             cleanup_batch: 1_000,
             recall: RecallSettings::default(),
             episodes: EpisodeSettings::default(),

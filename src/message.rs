@@ -116,9 +116,35 @@ impl Message {
         !self.text.trim().is_empty() || self.has_parts() || self.calls_tools()
     }
 
-    /// Whether the model asks for tools here.
+    /// Whether the model asks for tools here, in today's form or in the old one (`function_call`).
     pub fn calls_tools(&self) -> bool {
-        self.raw_field("tool_calls").and_then(Value::as_array).is_some_and(|calls| !calls.is_empty())
+        self.tool_calls().next().is_some() || self.function_call().is_some()
+    }
+
+    /// The ids of the calls in it. The old form has none, so its result cannot be told from another.
+    pub fn call_ids(&self) -> impl Iterator<Item = &str> {
+        self.tool_calls().filter_map(|call| call.get("id")?.as_str())
+    }
+
+    /// The call that this message of a tool answers.
+    pub fn answers_call(&self) -> Option<&str> {
+        self.raw_field("tool_call_id").and_then(Value::as_str).filter(|_| self.role == Role::Tool)
+    }
+
+    /// What the tools are called with, a line for each: of structured output this is the answer.
+    pub fn call_arguments(&self) -> String {
+        let modern = self.tool_calls().filter_map(|call| call.get("function").or(call.get("custom")));
+        let arguments = modern.chain(self.function_call());
+        let text = arguments.filter_map(|call| call.get("arguments").or(call.get("input"))?.as_str());
+        text.collect::<Vec<_>>().join("\n")
+    }
+
+    fn tool_calls(&self) -> impl Iterator<Item = &Value> {
+        self.raw_field("tool_calls").and_then(Value::as_array).into_iter().flatten()
+    }
+
+    fn function_call(&self) -> Option<&Value> {
+        self.raw_field("function_call").filter(|call| call.is_object())
     }
 
     fn has_parts(&self) -> bool {

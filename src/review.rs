@@ -388,7 +388,7 @@ impl Memory {
             self.check("query", query, settings.query_chars_max)?;
         }
         let recent = self.parts.store.last_turns(scope, id, settings.context_messages).await;
-        let recent = self.told(scope, Some(id), "read_history", recent)?;
+        let recent = self.told(scope, Some(id), "read_history", recent)?.for_prompt();
         let session = recent.session.ok_or(ReviewError::UnknownSession(id))?;
         let known = session.metadata.get("language").and_then(Value::as_str);
         let sample = recent.turns.iter().map(|turn| turn.question().text.as_str()).collect::<Vec<_>>().join("\n");

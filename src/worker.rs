@@ -7,7 +7,6 @@ mod post;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::SignedDuration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval};
@@ -22,8 +21,7 @@ use crate::store::{Claim, Store, StoreError, Waiting};
 
 /// How often the disk is tried again while turns wait for it.
 const FLUSH_EVERY: Duration = Duration::from_millis(500);
-/// How long a turn waits for the results of its tools, and how often turns are looked for that nobody goes on with.
-const TOOLS_PATIENCE: SignedDuration = SignedDuration::from_mins(10);
+/// How often turns are looked for that nobody goes on with.
 const GIVE_UP_EVERY: Duration = Duration::from_secs(60);
 /// How often turns without rows are looked for, and how soon after a failure.
 const ROWS_EVERY: Duration = Duration::from_secs(1);
@@ -136,7 +134,7 @@ async fn clean_up(memory: Memory, clock: Arc<ClockWatch>, every: Duration) {
 async fn give_up(memory: Memory) {
     loop {
         tokio::time::sleep(GIVE_UP_EVERY).await;
-        memory.give_up_on_tools(TOOLS_PATIENCE).await;
+        memory.give_up_on_tools().await;
         memory.give_up_on_the_lost().await;
     }
 }

@@ -40,6 +40,9 @@ impl Settings {
             }
         }
         check_megabytes(self.session_memory_max_mb).map_err(|reason| format!("`session_memory_max_mb` {reason}"))?;
+        if !(Period::seconds(1)..=Period::hours(7 * 24)).contains(&self.tools_patience) {
+            return Err(format!("`tools_patience` is {}, it must be from 1s to 7d", self.tools_patience));
+        }
         if self.clarification_ttl > Period::hours(24) {
             return Err("`clarification_ttl` is over 24h; what was asked so long ago is no open question".into());
         }

@@ -84,6 +84,7 @@ pub struct Settings {
     pub answer_tokens: usize,
     pub window_as: WindowAs,
     pub inject: InjectInto,
+    pub tools_patience: Period,
     pub language: String,
     pub templates_dir: PathBuf,
 
@@ -264,6 +265,7 @@ impl Default for Settings {
             answer_tokens: memory.answer_tokens,
             window_as: memory.window_as,
             inject: memory.inject,
+            tools_patience: Period::from_micros(memory.tools_patience.as_micros() as i64),
             language: "auto".into(),
             templates_dir: PathBuf::new(),
             recall_tokens: memory.recall.tokens_max,
@@ -398,6 +400,7 @@ impl Settings {
             ttl: self.ttl,
             topics_max: self.topics_max,
             clarifications: self.clarifications(),
+            tools_patience: self.tools_patience.duration(),
             cleanup_batch: self.cleanup_batch,
             recall: self.recall(),
             episodes: self.episodes(),

@@ -13,7 +13,7 @@ pub use leap::{ClockWatch, Verdict};
 
 use std::time::Instant;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use serde::Serialize;
 use tracing::{debug, error, info, warn};
 
@@ -144,8 +144,9 @@ impl Memory {
         Ok(gone)
     }
 
-    /// Marks turns as partial that have waited for the results of tools for this long.
-    pub async fn give_up_on_tools(&self, patience: SignedDuration) {
+    /// Marks turns as partial that have waited too long for the results of tools (`tools_patience`).
+    pub async fn give_up_on_tools(&self) {
+        let patience = self.settings.tools_patience;
         let before = self.parts.clock.reading().wall.saturating_sub(patience).unwrap_or(Timestamp::MIN);
         match self.parts.store.give_up_on_tools(before).await {
             Ok(0) => {}

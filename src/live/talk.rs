@@ -242,7 +242,7 @@ impl LiveTurn {
     }
 
     fn outline(&self) -> Outline {
-        let waits = self.status == TurnStatus::Pending || self.status == TurnStatus::Partial;
+        let waits = self.status != TurnStatus::Failed;
         let calls = || self.turn(SessionId::ephemeral("", "")).open_calls();
         Outline {
             id: self.id,
@@ -261,7 +261,7 @@ impl LiveTurn {
 
     fn close(&mut self, closed: ClosedTurn, room: usize, now: Timestamp) {
         let overtaken = self.attempt != closed.attempt;
-        let waits_for_tools = self.status == TurnStatus::Partial && self.awaits_tools();
+        let waits_for_tools = self.status != TurnStatus::Failed && self.awaits_tools();
         if !overtaken && self.status != TurnStatus::Pending && !waits_for_tools {
             return;
         }
@@ -295,7 +295,7 @@ impl LiveTurn {
         self.messages.extend(messages.into_iter().map(LiveMessage::from));
         let mut metadata = self.metadata.map();
         metadata.extend(notes.clone());
-        if status != TurnStatus::Pending {
+        if status != TurnStatus::Pending && !self.awaits_tools() {
             metadata.shift_remove(INJECTED);
         }
         self.metadata = Notes::of(&metadata);
@@ -371,6 +371,12 @@ impl LiveTurn {
 
     fn last_attempt(&self) -> u32 {
         self.revisions.iter().map(|other| other.attempt).max().unwrap_or(0).max(self.attempt)
+    }
+
+    /// Whether the user's words count, as [`Turn::enters_context`] says.
+    pub(super) fn enters_context(&self) -> bool {
+        let has_spoken = || self.messages.iter().skip(1).any(|message| message.role == Role::Assistant);
+        self.status.enters_context() || (self.status == TurnStatus::Pending && has_spoken())
     }
 
     fn awaits_tools(&self) -> bool {

@@ -87,7 +87,7 @@ impl LiveSession {
                 break;
             }
             (gone, until) = (gone + turn.spoken(), turn.number);
-            if !turn.superseded && turn.status.enters_context() {
+            if !turn.superseded && turn.enters_context() {
                 self.tell_in_its_hour(turn, &mut hours);
             }
         }

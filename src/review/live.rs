@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 use super::{ContextView, PastTurn, ReviewError, StoredMessage, stored};
 use crate::id::TurnId;
@@ -11,12 +11,11 @@ use crate::live::LiveKey;
 use crate::memory::{ChannelTally, Memory};
 use crate::recall::Aside;
 use crate::scope::Tenant;
-use crate::session::{AddedMessage, SessionEnd, SessionPatch, SessionSeed, Turn, TurnDraft, fit, group, window};
+use crate::session::{
+    AddedMessage, SessionEnd, SessionPatch, SessionSeed, Turn, TurnDraft, fit, for_prompt, group, window,
+};
 use crate::store::live::{LiveChange, LiveCount, LiveError, Look, Seen};
 use crate::store::{Page, PageRequest};
-
-/// How long a session counts as busy after a question.
-const BUSY_MAX: SignedDuration = SignedDuration::from_mins(10);
 
 impl Memory {
     /// Makes a visitor's session; one that is there already is answered as it is.
@@ -78,7 +77,8 @@ impl Memory {
     pub async fn transfer_live(&self, key: &LiveKey, to: &LiveKey, patch: SessionPatch) -> Result<Seen, ReviewError> {
         let seen = self.live_session(key).await?;
         self.check_metadata(&patch.applied_to(&seen.session.metadata()))?;
-        let since = self.live.now().wall.saturating_sub(BUSY_MAX).unwrap_or(Timestamp::MIN);
+        let patience = self.of(&key.tenant).settings.tools_patience;
+        let since = self.live.now().wall.saturating_sub(patience).unwrap_or(Timestamp::MIN);
         if seen.session.is_busy(since) {
             return Err(ReviewError::Busy(key.clone()));
         }
@@ -160,8 +160,8 @@ impl Memory {
             self.check("query", query, settings.query_chars_max)?;
         }
         let seen = self.live_session(key).await?;
-        let shown = |turn: &Turn| turn.status.enters_context() && !turn.superseded;
-        let turns: Vec<Turn> = seen.session.turns(key.id()).filter(shown).collect();
+        let shown = |turn: &Turn| turn.enters_context() && !turn.superseded;
+        let turns: Vec<Turn> = seen.session.turns(key.id()).filter(shown).map(for_prompt).collect();
         let sample = turns.iter().map(|turn| turn.question().text.as_str()).collect::<Vec<_>>().join("\n");
         let template = templates.choose(None, query.unwrap_or(&sample));
         let limit = settings.model_tokens_max.saturating_sub(settings.answer_tokens);

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::exchange::{Asked, Exchange};
 use super::{Fingerprint, Shift, TurnStatus};
 use crate::id::TurnId;
+use crate::message::Role;
 
 /// Who keeps the conversation's history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -139,7 +140,7 @@ pub fn align(held: &Held, asked: &Asked) -> Alignment {
         return Alignment { step: Step::Revise(turn.id), mode: held.mode, visible };
     }
     if held.mode == HistoryMode::Server && !asked.carries_answers() {
-        return stay(Step::Append { parent: held.head(), import: 0 }, HistoryMode::Server);
+        return stay(Step::Append { parent: held.head(), import: held.known_before(asked) }, HistoryMode::Server);
     }
     held.walk(asked)
 }
@@ -165,6 +166,19 @@ impl Held {
             let last = self.turn(self.head()).filter(|_| asked.marked_as_retry)?;
             (last.question == asked.question).then_some(last)
         })
+    }
+
+    /// How many messages before the question are no new turns: a question whose call was dropped, the results of tools.
+    fn known_before(&self, asked: &Asked) -> usize {
+        let waits = |exchange: &Exchange| {
+            let same = |turn: &Outline| turn.question == exchange.question && !turn.open_calls.is_empty();
+            self.turns.iter().any(same)
+        };
+        let is_known = |exchange: &&Exchange| match exchange.messages.as_slice() {
+            [alone] if alone.role == Role::User => waits(exchange),
+            _ => self.waits_for_exchange(exchange).is_some_and(|(_, from)| from == 0),
+        };
+        asked.exchanges.iter().take_while(is_known).count()
     }
 
     /// The turn whose tool calls the request answers.
@@ -311,6 +325,11 @@ struct Descent {
 }
 
 impl Outline {
+    /// Whether the model is shown it, as [`Turn::enters_context`](super::Turn::enters_context) says.
+    pub fn enters_context(&self) -> bool {
+        self.status.enters_context() || (self.status == TurnStatus::Pending && self.answer.is_some())
+    }
+
     /// Whether this turn is that exchange. An answer that broke off reached the client in part.
     fn is(&self, exchange: &Exchange) -> bool {
         let broke_off = self.status != TurnStatus::Complete;

@@ -196,7 +196,7 @@ fn ids_tell_retries_from_questions() {
     let ids = |question: &str, answer: &str| ClientIds {
         question: Some(question.into()),
         answer: Some(answer.into()),
-        key: None,
+        ..ClientIds::default()
     };
     let ask = |ids| asked(&["a".into()], ids);
     assert!(matches!(notebook.take(&ask(ids("q1", "m1")), "1"), Step::Append { .. }));

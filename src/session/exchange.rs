@@ -1,6 +1,6 @@
 //! A client's message list, read as a conversation: exchanges that are over, and one that is open.
 
-use super::{ClientIds, Fingerprint};
+use super::{ClientIds, Fingerprint, last_answer};
 use crate::message::{Message, Role};
 
 /// A question of the past and what followed it.
@@ -32,8 +32,8 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// Reads a message list. `None` when nobody asks anything in it. What the setup says (system and
-    /// developer messages) is no part of the conversation.
+    /// Reads a message list. `None` when nobody asks anything in it, and no tool answers. What the setup says (system
+    /// and developer messages) is no part of the conversation.
     pub fn read(messages: Vec<Message>, ids: ClientIds, marked_as_retry: bool) -> Option<Self> {
         let mut exchanges: Vec<Vec<Message>> = Vec::new();
         for message in messages.into_iter().filter(|message| message.role != Role::System) {
@@ -42,11 +42,18 @@ impl Asked {
                 _ => exchanges.push(vec![message]),
             }
         }
-        let open = exchanges.pop().filter(|open| open[0].role == Role::User)?;
+        let goes_on = |open: &[Message]| open.last().is_some_and(|last| last.answers_call().is_some());
+        let open = exchanges.pop().filter(|open| open[0].role == Role::User || goes_on(open))?;
         let question = Fingerprint::of(&open[0]);
         let tool_results = tool_results(&open);
         let exchanges = exchanges.into_iter().map(Exchange::of).collect();
         Some(Self { exchanges, open, question, tool_results, ids, marked_as_retry })
+    }
+
+    /// Whether it brings nothing but the results of tools: a client that sends only what is new leaves out the question
+    /// whose turn they belong to.
+    pub fn has_no_question(&self) -> bool {
+        self.open[0].role != Role::User
     }
 
     /// Whether the client resends what was answered before.
@@ -63,8 +70,7 @@ impl Asked {
 impl Exchange {
     fn of(messages: Vec<Message>) -> Self {
         let question = Fingerprint::of(&messages[0]);
-        let answer = messages.iter().skip(1).rev().find(|message| message.role == Role::Assistant);
-        let answer = answer.map(Fingerprint::of);
+        let answer = last_answer(&messages).map(Fingerprint::of);
         Self { messages, question, answer }
     }
 
@@ -83,6 +89,5 @@ pub fn chained(chain: Fingerprint, question: Fingerprint, answer: Option<Fingerp
 /// The ids of the calls that the last messages answer.
 fn tool_results(open: &[Message]) -> Vec<String> {
     let results = open.iter().rev().take_while(|message| message.role == Role::Tool);
-    let id = |message: &Message| message.raw.as_ref()?.get("tool_call_id")?.as_str().map(str::to_owned);
-    results.filter_map(id).collect()
+    results.filter_map(Message::answers_call).map(str::to_owned).collect()
 }

@@ -4,9 +4,10 @@
 //! closes with the answer; its number is gapless within the session and never used again.
 //!
 //! Reading order: the nouns here, `exchange` (a client's list as a conversation), `align` (where it belongs in
-//! what is held; `fingerprint` tells messages that come back), `group` (loose messages to turns), `window`
-//! (which messages the model is shown), `fit` (what of them fits its token limit), `template` (the same as
-//! text), `intent`, `end` (what is told when it is over); `task` and `unwrap` (what in a client's request nobody said).
+//! what is held; `results`: whose results it brings; `fingerprint` tells messages that come back), `group` (loose
+//! messages to turns), `for_prompt` (a turn in a form that a model takes), `window` (which messages it is shown), `fit`
+//! (what of them fits its token limit), `template` (the same as text), `intent`, `end` (what is told when it is over);
+//! `task` and `unwrap` (what in a client's request nobody said).
 //!
 //! **Invariant:** this room never touches the store. It is handed turns and hands back decisions.
 
@@ -15,9 +16,11 @@ mod end;
 mod exchange;
 mod fingerprint;
 mod fit;
+mod for_prompt;
 mod group;
 mod intent;
 mod preset;
+mod results;
 mod task;
 mod template;
 mod text;
@@ -29,9 +32,11 @@ pub use end::{EndReason, EndedMessage, EndedSummary, HookFuture, SessionEnd, Ses
 pub use exchange::{Asked, Exchange, chained};
 pub use fingerprint::Fingerprint;
 pub use fit::{DoesNotFit, Fitted, fit};
+pub use for_prompt::{as_plain_answer, for_prompt};
 pub use group::{Grouped, group};
 pub use intent::{Intent, Saying, read_intent};
 pub use preset::{PRESET, SessionPreset};
+pub use results::{LateResults, late_results, with_results};
 pub use task::{RequestShape, Task, recognise_task};
 pub use template::{Template, TemplateError, TemplatePatch, Templates};
 pub use text::{TextError, check_text};
@@ -163,7 +168,7 @@ impl TurnStatus {
         [Self::Pending, Self::Complete, Self::Partial, Self::Failed].into_iter().find(|status| status.as_str() == word)
     }
 
-    /// Whether the model is shown such turns.
+    /// Whether the model is shown such turns, over as they are. See [`Turn::enters_context`].
     pub fn enters_context(self) -> bool {
         matches!(self, Self::Complete | Self::Partial)
     }
@@ -208,12 +213,16 @@ impl Turn {
 
     /// Tool calls in it that have no result.
     pub fn open_calls(&self) -> Vec<String> {
-        let raw = |message: &Message, field: &str| message.raw.as_ref()?.get(field).cloned();
-        let id = |call: &Value| call.get("id")?.as_str().map(str::to_owned);
-        let called = self.messages.iter().filter_map(|message| raw(message, "tool_calls"));
-        let called = called.flat_map(|calls| calls.as_array().into_iter().flatten().filter_map(id).collect::<Vec<_>>());
-        let results: Vec<Value> = self.messages.iter().filter_map(|message| raw(message, "tool_call_id")).collect();
-        called.filter(|call| results.iter().all(|result| result.as_str() != Some(call))).collect()
+        let answered: Vec<&str> = self.messages.iter().filter_map(Message::answers_call).collect();
+        let called = self.messages.iter().flat_map(Message::call_ids);
+        called.filter(|call| !answered.contains(call)).map(str::to_owned).collect()
+    }
+
+    /// Whether the model is shown it, and the user's words count. A turn that waits for its tools is one, because the
+    /// model has spoken; one whose first answer is still to come is not.
+    pub fn enters_context(&self) -> bool {
+        let has_spoken = || last_answer(&self.messages).is_some();
+        self.status.enters_context() || (self.status == TurnStatus::Pending && has_spoken())
     }
 
     /// The messages with their ids.
@@ -228,6 +237,11 @@ pub const TURN_MESSAGES_MAX: usize = 1_000;
 /// The answer among a turn's messages: the last one, if the model said it.
 pub(crate) fn answer_of(messages: &[Message]) -> Option<&Message> {
     messages.iter().skip(1).last().filter(|message| message.role == Role::Assistant)
+}
+
+/// What the model said last among a turn's messages, whether results of tools followed or not.
+pub(crate) fn last_answer(messages: &[Message]) -> Option<&Message> {
+    messages.iter().skip(1).rev().find(|message| message.role == Role::Assistant)
 }
 
 /// A turn that somebody else completed: imported, or added by a client with its own model.

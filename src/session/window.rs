@@ -20,7 +20,7 @@ pub(crate) fn newest(mut turns: Vec<Turn>, messages_max: usize) -> Vec<Turn> {
 /// results with it.
 pub fn window(turns: &[Turn], messages_max: usize) -> Vec<&Message> {
     let said: Vec<&Message> =
-        turns.iter().filter(|turn| turn.status.enters_context()).flat_map(|turn| &turn.messages).collect();
+        turns.iter().filter(|turn| turn.enters_context()).flat_map(|turn| &turn.messages).collect();
     let Some(beyond) = said.iter().filter(|message| message.is_spoken()).count().checked_sub(messages_max) else {
         return said;
     };
@@ -103,7 +103,7 @@ mod tests {
             let turns = turns(&words.join(" "));
             let shown = window(&turns, max);
             let spoken = |m: &&&Message| m.role != Role::Tool;
-            let all = turns.iter().filter(|t| t.status.enters_context()).flat_map(|t| &t.messages).collect::<Vec<_>>();
+            let all = turns.iter().filter(|t| t.enters_context()).flat_map(|t| &t.messages).collect::<Vec<_>>();
             prop_assert_eq!(shown.iter().filter(spoken).count(), max.min(all.iter().filter(spoken).count()));
             prop_assert!(all.ends_with(&shown));
             prop_assert!(shown.first().is_none_or(|m| m.role != Role::Tool));

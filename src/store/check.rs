@@ -33,13 +33,17 @@ pub(super) fn opening(turn: &OpenTurn) -> Result<(), StoreError> {
 
 /// An ending.
 pub(super) fn ending(turn: &ClosedTurn) -> Result<(), StoreError> {
-    let answer = turn.messages.last().filter(|message| message.role == Role::Assistant);
+    // What tools say of a structured answer may follow it, or come alone when it is there already.
+    let results = turn.messages.iter().rev().take_while(|message| message.role == Role::Tool).count();
+    let before_results = turn.messages.len() - results;
+    let answer = turn.messages[..before_results].last().filter(|message| message.role == Role::Assistant);
+    let has_answer = answer.is_some_and(has_content) || (before_results == 0 && results > 0);
     match turn.status {
         // Only a turn that waits for its tools, or hands over what they said, goes on.
         TurnStatus::Pending if !turn.messages.last().is_some_and(waits) => {
             return refused("a turn cannot end as pending");
         }
-        TurnStatus::Complete if !answer.is_some_and(has_content) => {
+        TurnStatus::Complete if !has_answer => {
             return refused("a complete turn must have an answer");
         }
         _ => {}
@@ -60,7 +64,8 @@ pub(super) fn record(
     messages: &[Message],
     metadata: &Map<String, Value>,
 ) -> Result<(), StoreError> {
-    let answer = messages.iter().skip(1).last().filter(|message| message.role == Role::Assistant);
+    let mut said = messages.iter().skip(1).rev().skip_while(|message| message.role == Role::Tool);
+    let answer = said.next().filter(|message| message.role == Role::Assistant);
     if status == TurnStatus::Complete && !answer.is_some_and(has_content) {
         return refused("a complete turn must have an answer");
     }

@@ -79,7 +79,7 @@ use crate::period::Ttl;
 use crate::scope::Scope;
 use crate::session::{
     AddedMessage, ClosedTurn, Fingerprint, Held, OpenTurn, ReviseTurn, Revision, Session, SessionPatch, SessionSeed,
-    Turn, TurnDraft,
+    Turn, TurnDraft, for_prompt,
 };
 
 /// Why a turn has no answer whose process ended first.
@@ -327,6 +327,13 @@ pub struct Recent {
     pub turns: Vec<Turn>,
     /// Turns that could not be shown, each as a [`StoreError::Damaged`] or [`StoreError::Unreadable`].
     pub damaged: Vec<StoreError>,
+}
+
+impl Recent {
+    /// The same in a form that a model takes.
+    pub fn for_prompt(self) -> Self {
+        Self { turns: self.turns.into_iter().map(for_prompt).collect(), ..self }
+    }
 }
 
 /// What is to be removed by age.

@@ -278,7 +278,7 @@ impl Tree {
         ClientIds {
             question: Some(self.keys[opening].clone()),
             answer: answer.map(|at| self.keys[*at].clone()),
-            key: None,
+            ..ClientIds::default()
         }
     }
 }

@@ -169,11 +169,11 @@ impl Run {
         let Some(session) = session else { return (Recent::default(), Health::Ok) };
         let messages_max = self.memory.settings.context_messages;
         match self.memory.parts.store.last_turns(&self.scope, session, messages_max).await {
-            Ok(recent) if recent.damaged.is_empty() => (recent, Health::Ok),
+            Ok(recent) if recent.damaged.is_empty() => (recent.for_prompt(), Health::Ok),
             Ok(recent) => {
                 self.memory.meters().rows_damaged.many(recent.damaged.len() as u64);
                 recent.damaged.iter().for_each(|damage| self.fail("read_history", damage));
-                (recent, Health::Degraded)
+                (recent.for_prompt(), Health::Degraded)
             }
             Err(error) => {
                 self.fail("read_history", &error);

@@ -437,22 +437,32 @@ pub async fn turns_by_id_keeps_the_order_and_the_scope(store: Arc<dyn Store>) {
     assert_eq!(store.turns_by_id(&talk.scope, &[]).await.expect("a look"), []);
 }
 
-/// Tool rounds: a turn that waits for tools is not recalled until it is given up, or answered.
-pub async fn tool_rounds_are_recalled_when_they_end(store: Arc<dyn Store>) {
+/// Tool rounds: a turn is recalled from its first call on, whoever removes it meanwhile is heard.
+pub async fn a_turn_is_recalled_while_its_tools_are_at_work(store: Arc<dyn Store>) {
     let talk = Talk::new(&store);
     let mut follower = Follower::of(&talk.scope);
     follower.follow(&store).await;
     let id = talk.ask("weather?").await;
     let round = |status, message| talk.ending(id, status, vec![message]);
-    talk.try_close(round(TurnStatus::Pending, tool_call())).await.expect("the call");
-    assert_eq!(follower.follow(&store).await, Some(vec![]));
-    store.give_up_on_tools(jiff::Timestamp::MAX).await.expect("given up");
-    assert_eq!(follower.follow(&store).await, Some(vec![id]));
+    assert_eq!(follower.follow(&store).await, Some(vec![]), "nothing was answered yet");
+    for (status, message) in [
+        (TurnStatus::Pending, tool_call()),
+        (TurnStatus::Pending, tool_result()),
+        (TurnStatus::Complete, assistant("rain")),
+    ] {
+        talk.try_close(round(status, message)).await.expect("a round");
+        assert_eq!(talk.due(Todo::Row).await.len(), 1, "{status:?}");
+        talk.derive_all().await;
+        assert_eq!(follower.follow(&store).await, Some(vec![id]), "{status:?}");
+        assert_eq!(follower.index, load_index(&store, &talk.scope).await);
+        let recent = store.last_turns(&talk.scope, talk.session, 10).await.expect("the end");
+        assert_eq!(recent.turns.iter().map(|turn| turn.id).collect::<Vec<_>>(), [id], "{status:?}");
+    }
+    let other = talk.ask("and tomorrow?").await;
+    talk.try_close(talk.ending(other, TurnStatus::Pending, vec![tool_call()])).await.expect("the call");
     talk.derive_all().await;
-    talk.try_close(round(TurnStatus::Pending, tool_result())).await.expect("the result comes after all");
-    assert!(talk.entries().await.is_empty());
-    talk.try_close(round(TurnStatus::Complete, assistant("rain"))).await.expect("the answer");
     follower.follow(&store).await;
-    assert_eq!(follower.index, load_index(&store, &talk.scope).await);
-    assert_eq!(talk.due(Todo::Row).await.len(), 1);
+    store.delete_session(&talk.scope, talk.session).await.expect("deleted");
+    follower.follow(&store).await;
+    assert!(follower.index.is_empty(), "{:?}", follower.index.keys());
 }

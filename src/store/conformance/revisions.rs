@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::talk::{Talk, assistant, tool_call, user};
+use super::talk::{Talk, assistant, tool_call, tool_result, user};
 use crate::id::TurnId;
+use crate::message::Message;
 use crate::session::{ClientIds, ClosedTurn, Fingerprint, OpenTurn, Placement, ReviseTurn, Shift, TurnStatus, chained};
 use crate::store::{HistoryMatch, PageRequest, Store, StoreError, Trail};
 
@@ -105,6 +106,22 @@ pub async fn a_turn_waits_for_its_tools(store: Arc<dyn Store>) {
     assert_eq!(store.give_up_on_tools(Timestamp::MIN).await.expect("a look"), 0);
     assert_eq!(store.give_up_on_tools(Timestamp::MAX).await.expect("a look"), 1);
     assert_eq!(talk.turns().await[0].status, TurnStatus::Partial);
+}
+
+/// A call can be a whole answer. Its result may follow, and the turn stays complete and as it was said.
+pub async fn a_structured_answer_gets_its_result(store: Arc<dyn Store>) {
+    let talk = Talk::new(&store);
+    let id = talk.ask("weather?").await;
+    for message in [tool_call(), tool_result()] {
+        let kept = talk.try_close(talk.ending(id, TurnStatus::Complete, vec![message])).await;
+        kept.expect("it is written");
+        let turn = talk.turns().await.remove(0);
+        assert_eq!(turn.status, TurnStatus::Complete);
+    }
+    let said: Vec<Message> = talk.turns().await.remove(0).messages;
+    assert_eq!(said[1..], [tool_call(), tool_result()]);
+    let held = store.held(&talk.scope, talk.session, 9).await.expect("outlines");
+    assert_eq!((held.turns[0].open_calls.len(), held.turns[0].answer), (0, Some(Fingerprint::of(&tool_call()))));
 }
 
 /// Somebody else's turn is as good as unknown.

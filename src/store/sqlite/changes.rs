@@ -29,12 +29,12 @@ const NOTED_MAX: usize = 65_536;
 /// They live in the connection, not in the file: they call into this process.
 const TRIGGERS: &str = "
     CREATE TEMP TRIGGER note_hidden AFTER UPDATE OF superseded ON main.turn
-    WHEN new.status IN ('complete', 'partial') AND old.superseded <> new.superseded
+    WHEN (new.status IN ('complete', 'partial') OR new.answered_at IS NOT NULL) AND old.superseded <> new.superseded
     BEGIN
         SELECT note_turn(tenant, user, new.id) FROM session WHERE key = new.session;
     END;
     CREATE TEMP TRIGGER note_removed BEFORE DELETE ON main.turn
-    WHEN old.status IN ('complete', 'partial') AND old.superseded = 0
+    WHEN (old.status IN ('complete', 'partial') OR old.answered_at IS NOT NULL) AND old.superseded = 0
     BEGIN
         SELECT note_turn(tenant, user, old.id) FROM session WHERE key = old.session;
     END;

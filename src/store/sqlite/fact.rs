@@ -12,7 +12,7 @@ use crate::store::StoreError;
 
 /// A new turn is to be understood.
 pub(super) fn added(db: &Connection, key: i64, turn: &Turn) -> Result<(), StoreError> {
-    match turn.status.enters_context() && is_users(turn) {
+    match turn.enters_context() && is_users(turn) {
         true => put_on_list(db, key),
         false => Ok(()),
     }
@@ -20,7 +20,7 @@ pub(super) fn added(db: &Connection, key: i64, turn: &Turn) -> Result<(), StoreE
 
 /// A turn was answered, or has failed. While it is being answered again nothing changes: its question stays the same.
 pub(super) fn rewritten(db: &Connection, key: i64, turn: &Turn) -> Result<(), StoreError> {
-    match turn.status != TurnStatus::Pending && is_users(turn) {
+    match (turn.status != TurnStatus::Pending || turn.enters_context()) && is_users(turn) {
         true => put_on_list(db, key),
         false => Ok(()),
     }

@@ -5,7 +5,7 @@
 use jiff::Timestamp;
 
 use super::connect::meaning;
-use super::recall::Before;
+use super::recall::{Before, SHOWN};
 use super::row::{COLUMNS, NEXT, TurnRow};
 use super::session::Place;
 use super::sql::{self, Connection, OptionalExtension, Row, params};
@@ -102,9 +102,8 @@ impl Around {
 
 /// Looks around a turn.
 pub(super) fn around(db: &Connection, key: i64) -> Result<Around, StoreError> {
-    let sql = format!(
-        "SELECT turn.session, turn.status, turn.superseded, turn.block, {AROUND} FROM turn WHERE turn.key = ?1"
-    );
+    let sql =
+        format!("SELECT turn.session, turn.superseded, turn.block, {SHOWN}, {AROUND} FROM turn WHERE turn.key = ?1");
     let mut statement = db.prepare_cached(&sql).map_err(|error| meaning(&error))?;
     let read = |row: &Row<'_>| Around::read(row, 4, Before::read(row)?);
     statement.query_row([key], read).map_err(|error| meaning(&error))

@@ -6,11 +6,12 @@ use super::connect::meaning;
 use super::row::to_json;
 use super::session::{self, rows_max, send};
 use super::sql::{self, Connection, OptionalExtension, Row, params};
-use super::{episode, revision};
+use super::{episode, recall, revision};
 use crate::id::{SessionId, TurnId};
-use crate::message::Role;
 use crate::scope::Scope;
-use crate::session::{ClientIds, Fingerprint, Held, HistoryMode, Outline, Shift, Turn, TurnStatus, chained};
+use crate::session::{
+    ClientIds, Fingerprint, Held, HistoryMode, Outline, Shift, Turn, TurnStatus, chained, last_answer,
+};
 use crate::store::{HistoryMatch, StoreError, Trail};
 
 /// What the client calls things, as stored.
@@ -27,7 +28,7 @@ struct Ids {
 /// Client ids as a column.
 pub(super) fn ids_column(ids: &ClientIds) -> Option<String> {
     let ClientIds { question, answer, key } = ids.clone();
-    let named = question.is_some() || answer.is_some() || key.is_some();
+    let named = *ids != ClientIds::default();
     named.then(|| to_json(&Ids { question, answer, key }))
 }
 
@@ -88,10 +89,9 @@ struct Prints {
 impl Prints {
     fn of(turn: &Turn, before: Option<Fingerprint>) -> Self {
         let question = Fingerprint::of(turn.question());
-        let answer = turn.messages.iter().skip(1).rev().find(|message| message.role == Role::Assistant);
-        let answer = answer.map(Fingerprint::of);
+        let answer = last_answer(&turn.messages).map(Fingerprint::of);
         let calls = turn.open_calls();
-        let chain = before.filter(|_| calls.is_empty()).map(|before| chained(before, question, answer));
+        let chain = before.map(|before| chained(before, question, answer));
         Self { question, answer, chain, open_calls: (!calls.is_empty()).then(|| to_json(&calls)) }
     }
 }
@@ -112,6 +112,7 @@ pub(super) fn shift(db: &Connection, session_key: i64, shift: &Shift) -> Result<
     for (numbers, superseded) in [(&shift.hide, true), (&shift.show, false)] {
         for number in numbers {
             send(db, set, params![session_key, number, superseded])?;
+            recall::shifted_while_pending(db, session_key, *number)?;
             episode::turn_changed(db, session_key, *number)?;
         }
     }

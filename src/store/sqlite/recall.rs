@@ -13,6 +13,7 @@ use super::connect::meaning;
 use super::row::{COLUMNS, NEXT, TurnRow};
 use super::session::{rows_max, send};
 use super::sql::{self, Connection, OptionalExtension, Row, ToSql, params};
+use super::topic;
 use crate::id::{SessionId, TurnId};
 use crate::scope::Scope;
 use crate::session::{Turn, TurnStatus};
@@ -25,12 +26,13 @@ const ANSWER_BYTES_MAX: usize = 32 << 20;
 /// Most turns of a list that are read at once.
 pub(super) const DUE_AT_ONCE: usize = 256;
 
-/// Which turns may be recalled.
-pub(super) const SHOWN: &str = "turn.status IN ('complete', 'partial') AND turn.superseded = 0";
+/// Which turns may be recalled: as `Turn::enters_context`, and not superseded.
+pub(super) const SHOWN: &str = "(turn.status IN ('complete', 'partial')
+     OR (turn.status = 'pending' AND turn.answered_at IS NOT NULL)) AND turn.superseded = 0";
 
 /// A new turn, which is never superseded, has no row yet.
 pub(super) fn added(db: &Connection, session_key: i64, key: i64, turn: &Turn) -> Result<(), StoreError> {
-    if !turn.status.enters_context() {
+    if !turn.enters_context() {
         return Ok(());
     }
     put_on_list(db, Todo::Row, key)?;
@@ -47,26 +49,24 @@ pub(super) struct Before {
 }
 
 impl Before {
-    /// Reads session, status, superseded and block.
+    /// Reads session, superseded, block and whether it is shown.
     pub(super) fn read(row: &Row<'_>) -> sql::Result<Self> {
-        let status = row.get_ref(1)?.as_str().ok().and_then(TurnStatus::parse);
-        Ok(Self::new(row.get(0)?, status, row.get(2)?, row.get(3)?))
+        Ok(Self { session_key: row.get(0)?, superseded: row.get(1)?, block: row.get(2)?, shown: row.get(3)? })
     }
 
     /// The same from a row that was read as a whole.
     pub(super) fn of(row: &TurnRow, session_key: i64) -> Self {
-        Self::new(session_key, TurnStatus::parse(&row.status), row.superseded, row.block)
-    }
-
-    fn new(session_key: i64, status: Option<TurnStatus>, superseded: bool, block: Option<i64>) -> Self {
-        let shown = !superseded && status.is_some_and(TurnStatus::enters_context);
-        Self { session_key, shown, superseded, block }
+        let counts = match TurnStatus::parse(&row.status) {
+            Some(TurnStatus::Pending) => row.answered_at.is_some(),
+            status => status.is_some_and(TurnStatus::enters_context),
+        };
+        Self { session_key, shown: counts && !row.superseded, superseded: row.superseded, block: row.block }
     }
 }
 
 /// What a turn says has changed: what was derived from it goes, and is to be made anew.
 pub(super) fn rewritten(db: &Connection, key: i64, before: &Before, turn: &Turn) -> Result<(), StoreError> {
-    let shown = !before.superseded && turn.status.enters_context();
+    let shown = !before.superseded && turn.enters_context();
     if before.shown {
         for table in ["recall_row", "recall_vector", "recall_row_todo", "recall_vector_todo"] {
             send(db, &format!("DELETE FROM {table} WHERE turn = ?1"), [key])?;
@@ -79,6 +79,21 @@ pub(super) fn rewritten(db: &Connection, key: i64, before: &Before, turn: &Turn)
         true => changes::note(db, before.session_key, turn.id),
         false => Ok(()),
     }
+}
+
+/// A turn that waits for its tools was hidden or shown again: triggers see to those that are over.
+pub(super) fn shifted_while_pending(db: &Connection, session_key: i64, number: u64) -> Result<(), StoreError> {
+    let sql = "SELECT key, id, superseded FROM turn
+               WHERE session = ?1 AND number = ?2 AND status = 'pending' AND answered_at IS NOT NULL";
+    let read = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, [u8; 16]>(1)?, row.get::<_, bool>(2)?));
+    let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
+    let found = statement.query_row(params![session_key, number], read).optional().map_err(|error| meaning(&error))?;
+    let Some((key, id, superseded)) = found else { return Ok(()) };
+    if !superseded {
+        put_on_list(db, Todo::Row, key)?;
+        topic::put_on_list(db, key)?;
+    }
+    changes::note(db, session_key, TurnId::from_uuid(Uuid::from_bytes(id)))
 }
 
 fn put_on_list(db: &Connection, what: Todo, key: i64) -> Result<(), StoreError> {

@@ -10,7 +10,7 @@ use super::sql::{self, Connection, Row, ValueRef};
 use crate::clock::from_micros;
 use crate::id::{SessionId, TurnId};
 use crate::message::{Message, Role};
-use crate::session::{Turn, TurnStatus, answer_of};
+use crate::session::{Turn, TurnStatus, answer_of, last_answer};
 use crate::store::StoreError;
 use crate::store::archive::Archived;
 
@@ -53,6 +53,9 @@ struct Extra {
     between: Vec<Message>,
     #[serde(default, skip_serializing_if = "Side::is_plain")]
     answer: Side,
+    /// Results of tools that followed the answer: it was a call, and nothing more was asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    after: Vec<Message>,
 }
 
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -83,12 +86,16 @@ impl Side {
 impl TurnRow {
     /// Encodes a turn. The row's key is not known yet.
     pub(super) fn of(turn: &Turn) -> Self {
-        let answer = answer_of(&turn.messages);
-        let between_end = turn.messages.len() - usize::from(answer.is_some());
+        let last = last_answer(&turn.messages);
+        let is_complete = turn.status == TurnStatus::Complete;
+        let answer = if is_complete { last } else { answer_of(&turn.messages) };
+        let said = &turn.messages[1..];
+        let at = answer.and_then(|answer| said.iter().rposition(|message| std::ptr::eq(message, answer)));
         let extra = Extra {
             question: Side::of(turn.question()),
-            between: turn.messages[1..between_end].to_vec(),
+            between: said[..at.unwrap_or(said.len())].to_vec(),
             answer: answer.map(Side::of).unwrap_or_default(),
+            after: at.map(|at| said[at + 1..].to_vec()).unwrap_or_default(),
         };
         let mut row = Self {
             number: turn.number,
@@ -100,7 +107,7 @@ impl TurnRow {
             extra: (extra != Extra::default()).then(|| to_json(&extra)),
             metadata: to_json(&turn.metadata),
             created_at: turn.created_at.as_microsecond(),
-            answered_at: answer.map(|message| message.created_at.as_microsecond()),
+            answered_at: last.map(|message| message.created_at.as_microsecond()),
             checksum: 0,
             key: 0,
             superseded: turn.superseded,
@@ -177,13 +184,14 @@ impl TurnRow {
             Some(json) => serde_json::from_str(json).map_err(|_| damaged("its extra is unreadable"))?,
             None => Extra::default(),
         };
-        let mut messages = Vec::with_capacity(extra.between.len() + 2);
+        let mut messages = Vec::with_capacity(extra.between.len() + extra.after.len() + 2);
         messages.push(extra.question.with(role, self.question, self.created_at));
         messages.extend(extra.between);
         if let Some(text) = self.answer {
             let at = self.answered_at.unwrap_or(self.created_at);
             messages.push(extra.answer.with(Role::Assistant, text, at));
         }
+        messages.extend(extra.after);
         let created_at = from_micros(self.created_at);
         let superseded = self.superseded;
         let metadata = Map::new();

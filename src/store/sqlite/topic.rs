@@ -16,13 +16,13 @@ use crate::topic::title_of;
 
 /// A new turn belongs to no topic yet.
 pub(super) fn added(db: &Connection, key: i64, turn: &Turn) -> Result<(), StoreError> {
-    match turn.status.enters_context() {
+    match turn.enters_context() {
         true => put_on_list(db, key),
         false => Ok(()),
     }
 }
 
-fn put_on_list(db: &Connection, key: i64) -> Result<(), StoreError> {
+pub(super) fn put_on_list(db: &Connection, key: i64) -> Result<(), StoreError> {
     send(db, "INSERT OR IGNORE INTO topic_todo (turn) VALUES (?1)", [key])
 }
 
@@ -52,7 +52,7 @@ pub(super) struct Member {
 }
 
 fn listed(db: &Connection, key: i64, turn: &Turn) -> Result<(), StoreError> {
-    match turn.status.enters_context() {
+    match turn.enters_context() {
         true => put_on_list(db, key),
         false => send(db, "DELETE FROM topic_todo WHERE turn = ?1", [key]),
     }

@@ -18,7 +18,7 @@ use crate::message::{Message, Role};
 use crate::scope::Scope;
 use crate::session::{
     AddedMessage, ClientIds, ClosedTurn, Fingerprint, OpenTurn, SessionSeed, Shift, Turn, TurnDraft, TurnStatus,
-    chained, group,
+    chained, group, last_answer,
 };
 use crate::store::check;
 use crate::store::{Kept, Opened, Page, PageRequest, Recent, StoreError, UNANSWERED};
@@ -121,7 +121,7 @@ impl Stand {
         let key = insert(db, place, turn)?;
         place::insert(db, key, turn, self.parent, self.before, ids)?;
         self.parent = turn.number;
-        let answer = crate::session::answer_of(&turn.messages).map(Fingerprint::of);
+        let answer = last_answer(&turn.messages).map(Fingerprint::of);
         self.before = self.before.map(|before| chained(before, Fingerprint::of(turn.question()), answer));
         place.number += 1;
         Ok(())
@@ -144,7 +144,7 @@ pub(super) fn close(
     let key = row.key;
     let mut turn = row.turn(db, closed.session)?;
     let overtaken = attempt != closed.attempt;
-    let waits_for_tools = turn.status == TurnStatus::Partial && awaits_tools(&turn);
+    let waits_for_tools = turn.status != TurnStatus::Failed && awaits_tools(&turn);
     let believed_lost = is_abandoned(&turn) && closed.status != TurnStatus::Failed;
     if !overtaken && turn.status != TurnStatus::Pending && !waits_for_tools && !believed_lost {
         return Ok(Kept::OnDisk);
@@ -166,7 +166,7 @@ pub(super) fn close(
             revision::restore(db, session_key, turn.number, key)?;
         }
     } else {
-        let shown = turn.status.enters_context() && !turn.superseded;
+        let shown = turn.enters_context() && !turn.superseded;
         // Answered again, a turn is in a topic already.
         if let Some(to) = closed.topic.filter(|_| shown && around.member.is_none()) {
             around.member = topic::join(db, scope, key, &turn, &to)?;
@@ -439,10 +439,7 @@ pub(super) fn recent(
 }
 
 pub(super) fn recent_sql() -> String {
-    format!(
-        "SELECT {COLUMNS} FROM turn WHERE session = ?1 AND status IN ('complete', 'partial') AND superseded = 0
-         ORDER BY number DESC LIMIT ?2"
-    )
+    format!("SELECT {COLUMNS} FROM turn WHERE session = ?1 AND {} ORDER BY number DESC LIMIT ?2", recall::SHOWN)
 }
 
 /// The turns of a session by number; the cursor is the number.

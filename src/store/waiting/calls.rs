@@ -100,7 +100,7 @@ impl<S: Store + ?Sized> Store for Waiting<S> {
             let mut recent = recent?;
             let mut ended = self.ended(&scope, &waiting, &recent.turns).await;
             // A turn that was written between the two looks is not shown twice.
-            ended.retain(|turn| turn.status.enters_context() && recent.turns.iter().all(|known| known.id != turn.id));
+            ended.retain(|turn| turn.enters_context() && recent.turns.iter().all(|known| known.id != turn.id));
             recent.turns.extend(ended);
             recent.turns.sort_by_key(|turn| turn.number);
             recent.turns = newest(recent.turns, messages_max);

@@ -182,18 +182,16 @@ impl Seen {
         };
         self.asked[at].0.end(closed.clone());
         self.outline(at);
-        if closed.status == TurnStatus::Pending {
-            return;
-        }
-        let (turn, number) = self.asked.remove(at);
-        if let (Some(recent), Some(ended)) =
-            (&mut self.recent, turn.turn(number).filter(|turn| turn.status.enters_context()))
-        {
-            recent.turns.push(ended);
+        let (turn, number) = &self.asked[at];
+        if let (Some(recent), Some(so_far)) = (&mut self.recent, turn.turn(*number).filter(Turn::enters_context)) {
+            recent.turns.retain(|known| known.id != so_far.id);
+            recent.turns.push(so_far);
             recent.turns.sort_by_key(|turn| turn.number);
             recent.turns = newest(std::mem::take(&mut recent.turns), MESSAGES_MAX);
         }
-        self.last = Some(turn);
+        if closed.status != TurnStatus::Pending {
+            self.last = Some(self.asked.remove(at).0);
+        }
     }
 
     /// Puts a question that is being answered into the outline, as far as it has come.

@@ -6,7 +6,7 @@ use serde_json::Map;
 use crate::id::{SessionId, TurnId};
 use crate::message::{Message, Role};
 use crate::scope::Scope;
-use crate::session::{ClosedTurn, Fingerprint, OpenTurn, Outline, Turn, TurnStatus, chained};
+use crate::session::{ClosedTurn, Fingerprint, OpenTurn, Outline, Turn, TurnStatus, chained, last_answer};
 use crate::store::erasure::INJECTED;
 use crate::store::{Erasure, TRACE_BYTES_MAX, Trail, UNANSWERED};
 
@@ -116,7 +116,7 @@ impl WaitingTurn {
         let trace = closed.trace.as_ref().map_or(0, String::len);
         let bytes = closed.messages.iter().map(bytes_of).sum::<usize>() + trace;
         match &mut self.closed {
-            Some(so_far) if so_far.status == TurnStatus::Pending => {
+            Some(so_far) if goes_on(so_far) => {
                 so_far.status = closed.status;
                 so_far.messages.extend(closed.messages);
                 so_far.metadata.extend(closed.metadata);
@@ -160,7 +160,7 @@ impl WaitingTurn {
     pub(super) fn follows(&self, trail: &Trail) -> bool {
         let Some((open, turn)) = self.open.as_ref().map(|(open, _)| open).zip(self.turn(1)) else { return false };
         let question = Fingerprint::of(turn.question());
-        let answer = turn.answer().map(Fingerprint::of);
+        let answer = last_answer(&turn.messages).map(Fingerprint::of);
         let Some(before) = open.place.before else { return false };
         let calls = turn.open_calls();
         match trail.calls.is_empty() {
@@ -189,6 +189,12 @@ impl WaitingTurn {
         turn.metadata.extend(closed.metadata);
         Some(turn)
     }
+}
+
+/// Whether more may follow: it waits for its tools, or its answer is a call that has no result yet.
+fn goes_on(closed: &ClosedTurn) -> bool {
+    let last = closed.messages.last().is_some_and(|last| last.calls_tools() || last.role == Role::Tool);
+    closed.status == TurnStatus::Pending || (closed.status != TurnStatus::Failed && last)
 }
 
 /// The ending of a turn whose process ended first.

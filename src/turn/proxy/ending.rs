@@ -63,6 +63,39 @@ pub(super) struct Which {
     pub(super) topic: Option<InTopic>,
     /// The clarification that its question answers.
     pub(super) answered: Option<Answered>,
+    /// Whether the model had no choice but to call a tool: then the call is the answer.
+    pub(super) forced: bool,
+}
+
+/// Whether a request leaves the model no choice but to call a tool, in any of the forms that servers take. It is how
+/// clients ask for structured output.
+pub(super) fn forces_a_call(body: &Map<String, Value>) -> bool {
+    let forces = |choice: &Value| match choice {
+        Value::String(word) => matches!(word.as_str(), "required" | "any"),
+        Value::Object(choice) => match choice.get("type").and_then(Value::as_str) {
+            Some("auto" | "none") => false,
+            Some("allowed_tools") => {
+                let allowed = choice.get("allowed_tools").and_then(Value::as_object).unwrap_or(choice);
+                allowed.get("mode").is_some_and(|mode| mode == "required")
+            }
+            _ => !choice.is_empty(),
+        },
+        _ => false,
+    };
+    ["tool_choice", "function_call"].iter().filter_map(|field| body.get(*field)).any(forces)
+}
+
+impl Which {
+    /// An ending that carries nothing yet but what it is of.
+    pub(super) fn of(
+        (id, session): (TurnId, SessionId),
+        attempt: u32,
+        topic: Option<InTopic>,
+        answered: Option<Answered>,
+    ) -> Self {
+        let (notes, answer_notes) = Default::default();
+        Self { id, session, attempt, notes, answer_notes, trace: None, topic, answered, forced: false }
+    }
 }
 
 /// The ending of a turn, from what was said.
@@ -72,13 +105,18 @@ pub(super) fn ending(which: &Which, said: &Said, outcome: &Outcome, model: &str,
     let spoke = answer.as_ref().is_some_and(Message::says_something);
     let reason = outcome.reason(said);
     let status = match &answer {
-        Some(answer) if said.ended && spoke && answer.calls_tools() => TurnStatus::Pending,
+        // A call without an id cannot be told from another, so nothing is waited for.
+        Some(answer) if said.ended && answer.calls_tools() && !which.forced => match answer.call_ids().next() {
+            Some(_) => TurnStatus::Pending,
+            None => TurnStatus::Partial,
+        },
         Some(_) if said.ended && spoke => TurnStatus::Complete,
         Some(_) if spoke => TurnStatus::Partial,
         _ => TurnStatus::Failed,
     };
     let reason = match status {
         TurnStatus::Complete | TurnStatus::Pending => Value::Null,
+        TurnStatus::Partial if said.ended => Value::Null,
         _ => reason.unwrap_or_else(|| "the model's answer was empty or broke off".into()).into(),
     };
     let mut metadata = which.notes.clone();
@@ -115,16 +153,20 @@ mod tests {
 
     #[track_caller]
     fn check(message: Value, ended: bool, outcome: Outcome, status: TurnStatus, messages: usize) {
+        check_forced(false, message, ended, outcome, status, messages);
+    }
+
+    #[track_caller]
+    fn check_forced(forced: bool, message: Value, ended: bool, outcome: Outcome, status: TurnStatus, messages: usize) {
         let ids = CountedIds::default();
         let (id, session) = (ids.turn(Timestamp::UNIX_EPOCH), ids.session());
-        let notes = Map::new();
-        let (attempt, answer_notes) = (0, Map::new());
-        let which = Which { id, session, attempt, notes, answer_notes, trace: None, topic: None, answered: None };
+        let which = Which { forced, ..Which::of((id, session), 0, None, None) };
         let choices = vec![Choice { message, finish_reason: None }];
         let said = Said { choices, ended, ..Said::default() };
         let closed = ending(&which, &said, &outcome, "m", Timestamp::UNIX_EPOCH);
         assert_eq!((closed.status, closed.messages.len()), (status, messages));
-        assert_eq!(closed.metadata.contains_key("reason"), matches!(status, TurnStatus::Partial | TurnStatus::Failed));
+        let broke_off = matches!(status, TurnStatus::Partial | TurnStatus::Failed);
+        assert_eq!(closed.metadata.contains_key("reason"), broke_off);
     }
 
     #[test]
@@ -136,6 +178,38 @@ mod tests {
         check(text("so"), false, Outcome::Broke("reset".into()), TurnStatus::Partial, 1);
         check(text(""), true, Outcome::Ended, TurnStatus::Failed, 0);
         check(calls.clone(), true, Outcome::Ended, TurnStatus::Pending, 1);
-        check(calls, false, Outcome::ClientGone, TurnStatus::Partial, 1);
+        check(calls.clone(), false, Outcome::ClientGone, TurnStatus::Partial, 1);
+        check_forced(true, calls.clone(), true, Outcome::Ended, TurnStatus::Complete, 1);
+        check_forced(true, calls, false, Outcome::ClientGone, TurnStatus::Partial, 1);
+        check_forced(true, text("I cannot."), true, Outcome::Ended, TurnStatus::Complete, 1);
+        check_forced(true, text(""), true, Outcome::Ended, TurnStatus::Failed, 0);
+    }
+
+    #[test]
+    fn a_request_may_force_a_call() {
+        let forces = |body: Value| forces_a_call(body.as_object().expect("an object"));
+        for forced in [
+            json!({"tool_choice": "required"}),
+            json!({"tool_choice": "any"}),
+            json!({"tool_choice": {"type": "function", "function": {"name": "f"}}}),
+            json!({"tool_choice": {"type": "tool", "name": "f"}}),
+            json!({"tool_choice": {"type": "custom", "custom": {"name": "f"}}}),
+            json!({"tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": []}}}),
+            json!({"tool_choice": {"type": "allowed_tools", "mode": "required", "tools": []}}),
+            json!({"function_call": {"name": "f"}}),
+        ] {
+            assert!(forces(forced.clone()), "{forced}");
+        }
+        for free in [
+            json!({}),
+            json!({"tool_choice": null}),
+            json!({"tool_choice": "auto"}),
+            json!({"tool_choice": "none"}),
+            json!({"tool_choice": {"type": "auto"}}),
+            json!({"tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": []}}}),
+            json!({"function_call": "auto"}),
+        ] {
+            assert!(!forces(free.clone()), "{free}");
+        }
     }
 }

@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, json};
 
 use super::ProxyRequest;
+use super::ending::forces_a_call;
+use super::keep::Book;
 use super::prompt::{self, Laid};
 use super::run::Run;
 use crate::id::{SessionId, TurnId};
@@ -14,7 +16,7 @@ use crate::recall::{Ask, TurnRange};
 use crate::scope::Scope;
 use crate::session::{
     Alignment, Asked, ClientIds, ClosedTurn, Fingerprint, Held, HistoryMode, InTopic, OpenTurn, Outline, Placement,
-    ReviseTurn, SessionSeed, Shift, Step, Turn, TurnDraft, TurnStatus, align,
+    ReviseTurn, SessionSeed, Shift, Step, Turn, TurnDraft, TurnStatus, align, late_results, with_results,
 };
 use crate::store::{HistoryMatch, Moment, Trail};
 use crate::turn::clarify::{Answered, noted};
@@ -39,6 +41,8 @@ pub(super) enum Planned {
 /// How the model is asked.
 pub(super) struct Plan {
     pub(super) write: Write,
+    /// Results of tools that came with the question, for the turns that waited for them.
+    pub(super) late: Vec<ClosedTurn>,
     pub(super) laid: Laid,
     pub(super) noted: Noted,
     pub(super) health: Health,
@@ -55,6 +59,8 @@ pub(super) struct Noted {
     pub(super) topic: Option<InTopic>,
     /// The clarification that the question answers.
     pub(super) answered: Option<Answered>,
+    /// Whether the model has no choice but to call a tool.
+    pub(super) forced: bool,
 }
 
 /// What is written before the first byte leaves. The lock is held until that is done.
@@ -105,11 +111,16 @@ impl Run {
         let now = self.memory.parts.clock.now();
         let asked = prompt::read(&request.body, request.ids.clone(), request.marked_as_retry, now);
         let remembered = request.mode.records() || request.mode.injects();
-        let Some(asked) = asked.filter(|asked| remembered && asked.open[0].says_something()) else {
+        let says_something = |asked: &Asked| asked.has_no_question() || asked.open[0].says_something();
+        let Some(asked) = asked.filter(|asked| remembered && says_something(asked)) else {
             return Ok(just_pass(Write::Nothing));
         };
         let found = self.find(request, &asked).await?;
         let alignment = align(&found.held, &asked);
+        if asked.has_no_question() && !matches!(alignment.step, Step::Continue(_)) {
+            // No turn waits for these results.
+            return Ok(just_pass(Write::Nothing));
+        }
         let alignment = match self.repeated(&found, &asked, alignment).await? {
             Ok(turn) => return Ok(Planned::Repeat(turn)),
             Err(alignment) => alignment,
@@ -123,13 +134,15 @@ impl Run {
         }
         let (health, recall_time, topic) = (reminded.health, reminded.took, reminded.topic.clone());
         let reminded = Some((asked.open[0].text.clone(), reminded));
-        let noted = Noted { reminded, topic, answered };
+        let noted = Noted { reminded, topic, answered, forced: forces_a_call(&request.body) };
+        let late = if request.mode.records() { late_results(&found.held, &asked) } else { Vec::new() };
+        let late = late.into_iter().map(|late| late.closing(found.session)).collect();
         let write = match request.mode.records() {
             true => self.to_write(request, asked, found, &alignment, shift, &laid, noted.answered.as_ref()),
             false => Write::Nothing,
         };
         let read_time = started.elapsed().saturating_sub(recall_time);
-        Ok(Planned::Ask(Box::new(Plan { write, laid, noted, health, recall_time, read_time })))
+        Ok(Planned::Ask(Box::new(Plan { write, late, laid, noted, health, recall_time, read_time })))
     }
 
     /// The conversation: the one the client names, else the one in which this was said, else a new one.
@@ -215,6 +228,9 @@ impl Run {
     /// The clarification that a question answers. One that is asked again answers what it answered before; what a turn asked
     /// that this request takes back is open no more.
     fn answers(&self, asked: &Asked, found: &Found, alignment: &Alignment, shift: &Shift) -> Option<Answered> {
+        if asked.has_no_question() {
+            return None;
+        }
         let desk = &self.memory.clarifications;
         let held = match alignment.step {
             Step::Append { .. } | Step::Continue(_) => desk.open(&self.scope, found.session).filter(|open| {
@@ -238,7 +254,7 @@ impl Run {
         answered: Option<&Answered>,
     ) -> (Laid, Reminded) {
         let again = match &alignment.step {
-            Step::Continue(id) => return (self.laid_before(*id).await, Reminded::nothing()),
+            Step::Continue(id) => return (self.lay_out_again(*id, asked, found).await, Reminded::nothing()),
             Step::Revise(id) => Some(*id),
             _ => None,
         };
@@ -246,12 +262,13 @@ impl Run {
             return (Laid::default(), Reminded::nothing());
         }
         let chosen = answered.map(|answered| &answered.chosen);
+        let late = late_results(&found.held, asked);
         if request.live.is_some() {
-            return self.lay_out_visit(request, asked, (shift, again), chosen).await;
+            return self.lay_out_visit(request, asked, (shift, again, &late), chosen).await;
         }
         let (turns, health) = self.recent(found).await;
         let is_shown = |turn: &Turn| !shift.hide.contains(&turn.number) && Some(turn.id) != again;
-        let turns: Vec<Turn> = turns.into_iter().filter(is_shown).collect();
+        let turns = with_results(turns.into_iter().filter(is_shown), &late);
         let settings = &self.memory.settings;
         let lacking = prompt::lacking(asked, &turns, settings, settings.context_messages);
         let there = self.sent_or_gone(asked, found, shift).await;
@@ -298,8 +315,10 @@ impl Run {
             None => Held::default(),
         };
         let sent = prompt::sent(asked);
+        // A client that dropped a call has sent all that there is of its turn.
         let is_sent = |turn: &Outline| {
-            sent.contains(&turn.question) && turn.answer.as_ref().is_none_or(|answer| sent.contains(answer))
+            let answer_is_sent = || turn.answer.as_ref().is_none_or(|answer| sent.contains(answer));
+            sent.contains(&turn.question) && (!turn.open_calls.is_empty() || answer_is_sent())
         };
         let gone = |turn: &Outline| shift.hide.contains(&turn.number);
         let here = found.held.turns.iter().filter(|turn| is_sent(turn) || gone(turn));
@@ -310,19 +329,20 @@ impl Run {
         There { turns, ranges, left }
     }
 
-    /// What was laid before the model for a question goes with its tool rounds too, byte for byte.
-    async fn laid_before(&self, id: TurnId) -> Laid {
-        let turn = self.turn(id).await.ok().flatten();
-        let Some(injected) = turn.and_then(|turn| turn.metadata.get("injected").cloned()) else {
-            return Laid::default();
-        };
-        Laid {
-            block: injected["block"].as_str().unwrap_or("").to_owned(),
-            window: injected["messages"].as_array().cloned().unwrap_or_default(),
-            items: injected["items"].as_u64().unwrap_or(0) as usize,
-            tokens: injected["tokens"].as_u64().unwrap_or(0) as usize,
-            system: injected["system"].as_str().map(str::to_owned),
+    /// What was laid before the model for a question goes with its tool rounds too, byte for byte. A client that brings
+    /// the results alone is given the conversation before them as well.
+    async fn lay_out_again(&self, id: TurnId, asked: &Asked, found: &Found) -> Laid {
+        let Some(turn) = self.turn(id).await.ok().flatten() else { return Laid::default() };
+        let laid = Laid::noted_in(&turn);
+        if !asked.has_no_question() {
+            return laid;
         }
+        let earlier = match &self.book {
+            Book::Durable => self.recent(found).await.0,
+            Book::Live(..) => self.said_in_visit(found.session),
+        };
+        let earlier = with_results(earlier.into_iter().filter(|one| one.number < turn.number), &[]);
+        prompt::before_results(laid, earlier, &turn, asked, &self.memory.settings)
     }
 
     /// Whether the tenant may have what is to be written: another try at an answer, or the results of tools, are nothing new.
@@ -451,7 +471,7 @@ struct There {
 fn sent_ranges(session: SessionId, held: &[Outline], is_sent: impl Fn(&Outline) -> bool) -> Vec<TurnRange> {
     let mut ranges: Vec<TurnRange> = Vec::new();
     let (mut oldest, mut goes_on) = (true, false);
-    for turn in held.iter().filter(|turn| turn.visible && turn.status.enters_context()) {
+    for turn in held.iter().filter(|turn| turn.visible && turn.enters_context()) {
         let first = if oldest { 0 } else { turn.number };
         match ranges.last_mut() {
             Some(range) if is_sent(turn) && goes_on => range.last = turn.number,
@@ -487,6 +507,7 @@ fn just_pass(write: Write) -> Planned {
     let laid = Laid::default();
     Planned::Ask(Box::new(Plan {
         write,
+        late: Vec::new(),
         laid,
         noted: Noted::default(),
         health: Health::Ok,

@@ -9,7 +9,9 @@ use crate::id::TurnId;
 use crate::memory::{InjectInto, MemorySettings};
 use crate::message::{Message, Role};
 use crate::recall::{Recalled, TurnRange, recent_conversation};
-use crate::session::{Asked, ClientIds, Fingerprint, Turn, fit, unwrap_question, window, without_memory_blocks};
+use crate::session::{
+    Asked, ClientIds, Fingerprint, Turn, as_plain_answer, fit, unwrap_question, window, without_memory_blocks,
+};
 use crate::tokens;
 use crate::turn::compose::{fits, recall_room, shown_to_the_end, shown_whole};
 use crate::turn::inject::{block, inject};
@@ -69,6 +71,18 @@ impl Laid {
         self.block.is_empty() && self.window.is_empty() && self.system.is_none()
     }
 
+    /// What was kept beside a turn.
+    pub(super) fn noted_in(turn: &Turn) -> Self {
+        let Some(injected) = turn.metadata.get("injected") else { return Self::default() };
+        Self {
+            block: injected["block"].as_str().unwrap_or("").to_owned(),
+            window: injected["messages"].as_array().cloned().unwrap_or_default(),
+            items: injected["items"].as_u64().unwrap_or(0) as usize,
+            tokens: injected["tokens"].as_u64().unwrap_or(0) as usize,
+            system: injected["system"].as_str().map(str::to_owned),
+        }
+    }
+
     /// What is kept beside the turn, for its tool rounds.
     pub(super) fn noted(&self) -> Map<String, Value> {
         let Self { block, window, items, tokens, system } = self;
@@ -86,10 +100,11 @@ pub(super) fn takes_a_block(body: &Map<String, Value>) -> bool {
     matches!(last.and_then(|message| message["role"].as_str()), Some("user" | "tool"))
 }
 
-/// What the client sent, to be told from what it left out.
+/// What the client sent, to be told from what it left out. A call counts in the form in which the window has it, too.
 pub(super) fn sent(asked: &Asked) -> HashSet<Fingerprint> {
-    let past = asked.exchanges.iter().flat_map(|exchange| &exchange.messages);
-    past.chain(&asked.open).map(Fingerprint::of).collect()
+    let all = || asked.exchanges.iter().flat_map(|exchange| &exchange.messages).chain(&asked.open);
+    let calls = all().filter(|message| message.calls_tools()).map(|call| Fingerprint::of(&as_plain_answer(call)));
+    all().map(Fingerprint::of).chain(calls).collect()
 }
 
 /// The end of the conversation that the model lacks.
@@ -143,6 +158,32 @@ pub(super) fn lay_out(asked: &Asked, lacking: Lacking<'_>, recalled: &mut Recall
     let tokens = tokens + tokens_of(&recent);
     let text = [recalled.text.as_str(), &recent].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>();
     Laid { window: Vec::new(), block: block(&text.join("\n\n")), items, tokens, system: None }
+}
+
+/// Lays out the stored conversation for a client that brings nothing but the results of tools: what was laid before the
+/// question, the question with its block, and the rounds so far.
+pub(super) fn before_results(
+    mut laid: Laid,
+    earlier: Vec<Turn>,
+    turn: &Turn,
+    asked: &Asked,
+    settings: &MemorySettings,
+) -> Laid {
+    if laid.window.is_empty() {
+        let limit = settings.model_tokens_max.saturating_sub(settings.answer_tokens);
+        let fixed: Vec<&str> = turn.messages.iter().map(|message| message.text.as_str()).collect();
+        let fitted = fit(window(&earlier, settings.context_messages), &fixed, limit);
+        laid.window =
+            fitted.map_or_else(|_| Vec::new(), |fitted| fitted.messages.iter().map(|one| one.to_wire()).collect());
+    }
+    let sent = sent(asked);
+    let mut question = [turn.question().to_wire()];
+    inject(&mut question, &laid.block, InjectInto::User);
+    let rounds = turn.messages[1..].iter().filter(|message| !sent.contains(&Fingerprint::of(message)));
+    laid.window.extend(question);
+    laid.window.extend(rounds.map(Message::to_wire));
+    laid.block = String::new();
+    laid
 }
 
 /// Counted only when there is something to count.

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{HeaderMap, StatusCode};
-use serde_json::{Map, json};
+use serde_json::json;
 use tokio::sync::{mpsc, oneshot};
 use tracing::warn;
 
@@ -141,16 +141,19 @@ impl Run {
 
     /// Writes the question and asks the upstream at the same time; then hears it out.
     async fn ask(&self, request: ProxyRequest, plan: Plan, head: HeadSender) {
-        let Plan { write, laid, noted, mut health, recall_time, read_time } = plan;
+        let Plan { write, late, laid, noted, mut health, recall_time, read_time } = plan;
         let stream = wants_stream(&request);
         let body = prompt::onward(request.body, &laid, self.memory.settings.inject);
         let asked_bytes = body.len();
         let passed = Passed { body, ..request.passed };
         let started = Instant::now();
-        let Noted { reminded, topic, answered } = noted;
+        let Noted { reminded, topic, answered, forced } = noted;
         // The trace is written while the disk and the upstream are at work: nobody waits for it.
-        let ((written, write_time), relayed, (trace, search)) = tokio::join!(
-            async { (self.write(write, &laid, topic, answered).await, started.elapsed()) },
+        let ((written, late, write_time), relayed, (trace, search)) = tokio::join!(
+            async {
+                let late = self.add_results(late).await;
+                (self.write(write, &laid, topic, answered).await, late, started.elapsed())
+            },
             self.pass(passed),
             async {
                 let search = reminded.as_ref().map(|(question, reminded)| {
@@ -160,13 +163,14 @@ impl Run {
                 (trace, search.unwrap_or_default())
             },
         );
+        health = health.and(late);
         let which = match written {
             Ok(Some((mut which, kept))) => {
                 which.notes.extend(search.turn);
                 if kept == Kept::Waiting {
                     health = Health::Degraded;
                 }
-                Some(Which { trace, answer_notes: search.answer, ..which })
+                Some(Which { trace, answer_notes: search.answer, forced, ..which })
             }
             Ok(None) => None,
             Err(TurnError::Store(error)) if error.may_pass() || matches!(error, StoreError::UnknownTurn(_)) => {
@@ -213,6 +217,22 @@ impl Run {
         }
     }
 
+    /// Adds the results of tools that came with the question to the turns that waited for them.
+    async fn add_results(&self, late: Vec<ClosedTurn>) -> Health {
+        let mut health = Health::Ok;
+        for results in late {
+            match self.close_turn(results).await {
+                Ok(Kept::OnDisk) => {}
+                Ok(Kept::Waiting) => health = Health::Degraded,
+                Err(error) => {
+                    self.report(None, "add_results", &error);
+                    health = Health::Degraded;
+                }
+            }
+        }
+        health
+    }
+
     /// Writes what the plan says. Answers the turn that is to be closed later.
     async fn write(
         &self,
@@ -221,20 +241,10 @@ impl Run {
         topic: Option<InTopic>,
         answered: Option<Answered>,
     ) -> Result<Option<(Which, Kept)>, TurnError> {
-        let (notes, answer_notes, trace) = (Map::new(), Map::new(), None);
         match write {
             Write::Nothing => Ok(None),
             Write::Open(open, _lock) => {
-                let which = Which {
-                    id: open.id,
-                    session: open.session,
-                    attempt: 0,
-                    notes,
-                    answer_notes,
-                    trace,
-                    topic,
-                    answered,
-                };
+                let which = Which::of((open.id, open.session), 0, topic, answered);
                 // An edit of the first question has no turn before it either, but hides the others.
                 let is_new = open.place.parent.is_none_or(|parent| parent == 0) && open.place.shift.hide.is_empty();
                 let kept = self.open_turn(*open).await?;
@@ -248,11 +258,11 @@ impl Run {
                 let attempt = self.revise_turn(revise).await?;
                 // The tool rounds of this try go with what was laid out for it, not for the last one.
                 let notes = laid.noted();
-                Ok(Some((Which { id, session, attempt, notes, answer_notes, trace, topic, answered }, Kept::OnDisk)))
+                let which = Which { notes, ..Which::of((id, session), attempt, topic, answered) };
+                Ok(Some((which, Kept::OnDisk)))
             }
             Write::Continue(so_far, _lock) => {
-                let (id, session, attempt) = (so_far.id, so_far.session, so_far.attempt);
-                let which = Which { id, session, attempt, notes, answer_notes, trace, topic, answered };
+                let which = Which::of((so_far.id, so_far.session), so_far.attempt, topic, answered);
                 Ok(Some((which, self.close_turn(so_far).await?)))
             }
         }

@@ -18,7 +18,7 @@ use crate::language::{Tongue, tongue, when};
 use crate::live::Summary;
 use crate::memory::words;
 use crate::recall::{Aside, Recalled};
-use crate::session::{Asked, Saying, SessionSeed, Shift, Turn, read_intent};
+use crate::session::{Asked, LateResults, Saying, SessionSeed, Shift, Turn, read_intent, with_results};
 use crate::store::live::{LiveError, Seen};
 use crate::turn::{Health, Reminded};
 
@@ -29,6 +29,12 @@ impl Run {
             Book::Live(_, seen) => seen.as_ref(),
             Book::Durable => None,
         }
+    }
+
+    /// What was said in the visitor's session.
+    pub(super) fn said_in_visit(&self, session: SessionId) -> Vec<Turn> {
+        let all = self.seen().into_iter().flat_map(|seen| seen.session.turns(session));
+        all.filter(|turn| turn.enters_context() && !turn.superseded).collect()
     }
 
     /// Lets a visitor in who is about to say something. Nothing has been asked yet when this fails.
@@ -56,16 +62,12 @@ impl Run {
         &self,
         request: &ProxyRequest,
         asked: &Asked,
-        (shift, again): (&Shift, Option<TurnId>),
+        (shift, again, late): (&Shift, Option<TurnId>, &[LateResults]),
         chosen: Option<&Chosen>,
     ) -> (Laid, Reminded) {
         let (session, question) = (request.session.unwrap_or(request.new_session), asked.open[0].text.as_str());
-        let all = self.seen().into_iter().flat_map(|seen| seen.session.turns(session));
-        let shown = |turn: &Turn| {
-            let visible = turn.status.enters_context() && !turn.superseded;
-            visible && !shift.hide.contains(&turn.number) && Some(turn.id) != again
-        };
-        let turns: Vec<Turn> = all.filter(shown).collect();
+        let stays = |turn: &Turn| !shift.hide.contains(&turn.number) && Some(turn.id) != again;
+        let turns = with_results(self.said_in_visit(session).into_iter().filter(stays), late);
         let lacking = prompt::lacking(asked, &turns, &self.memory.settings, usize::MAX);
         let started = Instant::now();
         let (known, own) =

@@ -24,12 +24,12 @@ const ANSWERS_BEFORE: usize = 2;
 /// Most events of a history; beyond them the oldest are left out.
 const EVENTS_MAX: usize = 500;
 
-/// Turns on the list. Those that are being answered wait; damaged ones are passed over, and stay on it.
+/// Turns on the list. Those that nothing was answered to yet wait; damaged ones are passed over, and stay on it.
 pub(super) fn due(db: &Connection, limit: usize) -> Result<Vec<DueFacts>, StoreError> {
     let sql = format!(
         "SELECT {COLUMNS}, session.id, tenant, user, session.key FROM fact_todo AS due
          CROSS JOIN turn ON turn.key = due.turn CROSS JOIN session ON session.key = turn.session
-         WHERE due.turn > ?1 AND turn.status <> 'pending' ORDER BY due.turn LIMIT ?2"
+         WHERE due.turn > ?1 AND (turn.status <> 'pending' OR turn.answered_at IS NOT NULL) ORDER BY due.turn LIMIT ?2"
     );
     let mut statement = db.prepare_cached(&sql).map_err(|error| meaning(&error))?;
     let (mut due, mut after, at_once) = (Vec::new(), 0_i64, rows_max(limit.min(DUE_AT_ONCE)));
@@ -82,7 +82,7 @@ pub(super) fn unread(
         "SELECT {COLUMNS}, session.id, tenant, user, session.key FROM session CROSS JOIN turn ON turn.session = session.key
          WHERE session.key = ?1 AND turn.number > ?2 AND turn.role = 'user' AND {SHOWN}
            AND turn.number < coalesce((SELECT min(number) FROM turn AS open WHERE open.session = ?1
-                                         AND open.number > ?2 AND open.status = 'pending'), ?3)
+                                         AND open.number > ?2 AND open.status = 'pending' AND open.answered_at IS NULL), ?3)
          ORDER BY turn.number LIMIT ?4"
     );
     let mut statement = db.prepare_cached(&sql).map_err(|error| meaning(&error))?;

@@ -169,7 +169,7 @@ impl Arriving<'_> {
         record.revisions.iter().try_for_each(|other| revision::take_in(db, key, turn.id, other))?;
         if record.superseded {
             send(db, "UPDATE turn SET superseded = 1 WHERE key = ?1", [key])?;
-        } else if let Some(link) = record.topic.filter(|_| turn.status.enters_context()) {
+        } else if let Some(link) = record.topic.filter(|_| turn.enters_context()) {
             join(db, self.scope, key, &turn, link)?;
         }
         self.free = number + 1;
