@@ -51,7 +51,7 @@ impl LiveTurn {
     pub(super) fn bytes(&self) -> usize {
         let messages: usize = self.messages.iter().map(LiveMessage::bytes).sum();
         let revisions: usize = self.revisions.iter().map(LiveRevision::bytes).sum();
-        let ids = [&self.ids.question, &self.ids.answer, &self.ids.key];
+        let ids = [&self.ids.question, &self.ids.answer, &self.ids.key, &self.ids.preamble];
         let ids: usize = ids.into_iter().map(|id| text(id.as_deref())).sum();
         let parts = messages + revisions + ids + self.metadata.bytes() + text(self.trace.as_deref());
         SHARED + size_of::<usize>() + size_of::<Self>() + parts

@@ -65,6 +65,9 @@ pub struct ClientIds {
     /// The request: the same key again is the same request again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
+    /// The message that it lays before each question, as a fingerprint; kept with every question that came behind it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preamble: Option<String>,
 }
 
 /// What is held of a session: its turns by number, superseded ones included.
@@ -168,17 +171,29 @@ impl Held {
         })
     }
 
-    /// How many messages before the question are no new turns: a question whose call was dropped, the results of tools.
+    /// How many messages before the question are no new turns: a preamble from its second appearance on, a question
+    /// whose call was dropped, the results of tools.
     fn known_before(&self, asked: &Asked) -> usize {
-        let waits = |exchange: &Exchange| {
-            let same = |turn: &Outline| turn.question == exchange.question && !turn.open_calls.is_empty();
-            self.turns.iter().any(same)
-        };
         let is_known = |exchange: &&Exchange| match exchange.messages.as_slice() {
-            [alone] if alone.role == Role::User => waits(exchange),
+            [alone] if alone.role == Role::User => self.has_question(exchange.question),
             _ => self.waits_for_exchange(exchange).is_some_and(|(_, from)| from == 0),
         };
         asked.exchanges.iter().take_while(is_known).count()
+    }
+
+    fn has_question(&self, question: Fingerprint) -> bool {
+        let preamble = Some(question.to_string());
+        self.turns.iter().any(|turn| turn.question == question || turn.ids.preamble == preamble)
+    }
+
+    /// The message at the head of a request that comes before each question: known, followed by another message of
+    /// the user, and not the question of a turn with an open call.
+    pub fn preamble(&self, asked: &Asked) -> Option<String> {
+        let [alone] = asked.exchanges.first()?.messages.as_slice() else { return None };
+        let question = asked.exchanges[0].question;
+        let waits = |turn: &Outline| turn.question == question && !turn.open_calls.is_empty();
+        let known = alone.role == Role::User && self.has_question(question) && !self.turns.iter().any(waits);
+        known.then(|| question.to_string())
     }
 
     /// The turn whose tool calls the request answers.

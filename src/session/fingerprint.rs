@@ -62,6 +62,12 @@ impl Fingerprint {
     }
 }
 
+impl std::fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
 /// The text without what passes. Only a model thinks aloud; a user who writes `<think>` means it.
 fn lasting_text(message: &Message) -> std::borrow::Cow<'_, str> {
     if message.role != Role::Assistant || !message.text.contains('<') {

@@ -160,19 +160,29 @@ mod tests {
         check(&waits, &[user("else?"), call("c1"), result("c1"), next], None);
     }
 
-    /// How many of the messages before the question are no new turns.
+    /// How many of the messages before the question are no new turns, and whether the first is a preamble.
     #[track_caller]
-    fn check_known(held: &Held, request: &[Value], known: usize) {
-        let Step::Append { import, .. } = align(held, &asked(request)).step else { panic!("it is appended") };
-        assert_eq!(import, known);
+    fn check_known(held: &Held, request: &[Value], known: usize, is_preamble: bool) {
+        let request = asked(request);
+        let Step::Append { import, .. } = align(held, &request).step else { panic!("it is appended") };
+        assert_eq!((import, held.preamble(&request).is_some()), (known, is_preamble));
     }
 
     #[test]
     fn what_is_known_before_a_question_is_no_turn() {
         let again = [user("time?"), user("hello")];
-        check_known(&Held::default(), &again, 0);
-        check_known(&held(TurnStatus::Pending, &[call("c1")]), &again, 1);
-        check_known(&held(TurnStatus::Pending, &[call("c1")]), &[result("c1"), user("hello")], 1);
-        check_known(&held(TurnStatus::Pending, &[call("c1")]), &[result("c2"), user("hello")], 0);
+        check_known(&Held::default(), &again, 0, false);
+        check_known(&held(TurnStatus::Pending, &[call("c1")]), &again, 1, false);
+        check_known(&held(TurnStatus::Partial, &[]), &again, 1, true);
+        check_known(&held(TurnStatus::Partial, &[]), &[user("new"), user("hello")], 0, false);
+        check_known(&held(TurnStatus::Pending, &[call("c1")]), &[result("c1"), user("hello")], 1, false);
+        check_known(&held(TurnStatus::Pending, &[call("c1")]), &[result("c2"), user("hello")], 0, false);
+    }
+
+    #[test]
+    fn a_preamble_is_known_by_the_questions_behind_it() {
+        let mut late = held(TurnStatus::Complete, &[]);
+        late.turns[0].ids.preamble = Some(Fingerprint::of(&read(user("Be brief."))).to_string());
+        check_known(&late, &[user("Be brief."), user("hello")], 1, true);
     }
 }

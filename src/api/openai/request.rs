@@ -92,6 +92,7 @@ impl App {
                 question: caller.ids.question,
                 answer: caller.ids.answer,
                 key: caller.ids.idempotency_key,
+                preamble: None,
             },
             marked_as_retry: caller.marked_as_retry,
             mode,

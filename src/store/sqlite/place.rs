@@ -23,19 +23,26 @@ struct Ids {
     answer: Option<String>,
     #[serde(rename = "k", default, skip_serializing_if = "Option::is_none")]
     key: Option<String>,
+    #[serde(rename = "p", default, skip_serializing_if = "Option::is_none")]
+    preamble: Option<String>,
 }
 
 /// Client ids as a column.
 pub(super) fn ids_column(ids: &ClientIds) -> Option<String> {
-    let ClientIds { question, answer, key } = ids.clone();
+    let ClientIds { question, answer, key, preamble } = ids.clone();
     let named = *ids != ClientIds::default();
-    named.then(|| to_json(&Ids { question, answer, key }))
+    named.then(|| to_json(&Ids { question, answer, key, preamble }))
 }
 
 /// Reads what [`ids_column`] wrote.
 pub(super) fn read_ids(column: Option<String>) -> ClientIds {
     let ids = column.and_then(|json| serde_json::from_str::<Ids>(&json).ok());
-    ids.map_or_else(ClientIds::default, |Ids { question, answer, key }| ClientIds { question, answer, key })
+    ids.map_or_else(ClientIds::default, |Ids { question, answer, key, preamble }| ClientIds {
+        question,
+        answer,
+        key,
+        preamble,
+    })
 }
 
 pub(super) const INSERT: &str = "INSERT INTO place (turn, parent, question, answer, before, chain, ids, open_calls)

@@ -432,18 +432,13 @@ impl Run {
             metadata: notes([("source", json!("client history"))]),
             created_at: None,
         };
+        let ids = ClientIds { preamble: found.held.preamble(&asked), ..asked.ids.clone() };
         let imported = asked.exchanges[import..].iter().filter(|exchange| exchange.messages[0].says_something());
         let imported = imported.map(draft).collect();
         let mut open = asked.open.into_iter();
         let question = open.next().expect("a request that asks nothing was passed on already");
-        let placement = Placement {
-            parent: found.known.then_some(parent),
-            imported,
-            then: open.collect(),
-            shift,
-            ids: asked.ids,
-            before,
-        };
+        let placement =
+            Placement { parent: found.known.then_some(parent), imported, then: open.collect(), shift, ids, before };
         let mut seed: SessionSeed = request.seed.clone();
         if let Some(fork) = found.fork {
             seed.metadata.insert("forked_from".into(), fork.to_string().into());
@@ -491,7 +486,7 @@ fn taken_back(session: SessionId, shift: &Shift) -> Vec<TurnRange> {
 /// The id of a conversation that begins here. A request with a name of its own begins the same conversation
 /// however often it is sent. People without a name must also ask the same thing: names are easily guessed.
 fn new_session(request: &ProxyRequest, asked: &Asked, who: &Scope) -> SessionId {
-    let ClientIds { question, answer, key } = &request.ids;
+    let ClientIds { question, answer, key, .. } = &request.ids;
     let Some(name) = question.as_ref().or(answer.as_ref()).or(key.as_ref()) else { return request.new_session };
     let said = if request.alone { format!("{:?}", asked.question) } else { String::new() };
     SessionId::begun_by(who.tenant().as_str(), who.user().as_str(), &[name.as_str(), &said].join("\0"))

@@ -14,6 +14,7 @@ mod idempotency;
 mod import_bounds;
 mod log_damage;
 mod pass_through;
+mod preambles;
 mod recall_deadline;
 mod retraction;
 mod settings;
