@@ -3,7 +3,10 @@
 //! The turns of a session form a tree: an edited question is a new branch beside the old one. One branch is
 //! visible; the others are superseded and kept. A client that resends its history walks down the tree
 //! with it, and where its walk ends the new question goes. When in doubt the question is appended to the
-//! visible branch: a wrong append is a blemish, a wrong supersession hides somebody's words.
+//! visible branch: a wrong append is a blemish, a wrong supersession hides somebody's words. What follows is cut
+//! only by a sign of an edit: a history that ends at a stored answer, the client's own name for a message, or a
+//! client that always resends everything. A question that is still being answered is never cut: another one
+//! after the same history is a second branch, and both stay visible.
 
 use serde::{Deserialize, Serialize};
 
@@ -86,7 +89,7 @@ pub struct Alignment {
     pub step: Step,
     /// Who keeps the history from now on.
     pub mode: HistoryMode,
-    /// The turns that are visible from now on, each with the revision to show if not the current one;
+    /// The branch that the client is on from now on, each turn with the revision to show if not the current one;
     /// `None` leaves everything as it is.
     pub visible: Option<Vec<(u64, Option<u32>)>>,
 }
@@ -95,15 +98,11 @@ impl Alignment {
     /// What changes in the session, compared with what is held.
     pub fn shift(&self, held: &Held) -> Shift {
         let mut shift = Shift { mode: (self.mode != held.mode).then_some(self.mode), ..Shift::default() };
-        let Some(visible) = &self.visible else { return shift };
-        for turn in &held.turns {
-            match (visible.iter().any(|(number, _)| *number == turn.number), turn.visible) {
-                (true, false) => shift.show.push(turn.number),
-                (false, true) => shift.hide.push(turn.number),
-                _ => {}
-            }
-        }
-        shift.activate = visible.iter().filter_map(|(number, revision)| Some((*number, (*revision)?))).collect();
+        let Some(branch) = &self.visible else { return shift };
+        let is_hidden = |turn: &&Outline| !turn.visible && branch.iter().any(|(number, _)| *number == turn.number);
+        shift.show = held.turns.iter().filter(is_hidden).map(|turn| turn.number).collect();
+        shift.hide = held.cut_by(branch);
+        shift.activate = branch.iter().filter_map(|(number, revision)| Some((*number, (*revision)?))).collect();
         shift
     }
 }
@@ -142,8 +141,15 @@ pub fn align(held: &Held, asked: &Asked) -> Alignment {
         let visible = Some(held.branch(turn));
         return Alignment { step: Step::Revise(turn.id), mode: held.mode, visible };
     }
-    if held.mode == HistoryMode::Server && !asked.carries_answers() {
-        return stay(Step::Append { parent: held.head(), import: held.known_before(asked) }, HistoryMode::Server);
+    if let Some(turn) = held.reworded(asked) {
+        let mut before = held.branch(turn);
+        before.pop();
+        let step = Step::Append { parent: turn.parent, import: 0 };
+        return Alignment { step, mode: held.mode, visible: Some(before) };
+    }
+    let sends_what_is_new = asked.exchanges.is_empty() || held.mode == HistoryMode::Server;
+    if sends_what_is_new && !asked.carries_answers() && !asked.resends_history {
+        return stay(Step::Append { parent: held.head(), import: held.known_before(asked) }, held.mode);
     }
     held.walk(asked)
 }
@@ -216,6 +222,46 @@ impl Held {
         self.turns.iter().rev().find(same).filter(|_| asked.tool_results.is_empty())
     }
 
+    /// The turn that asks this message in other words, by the client's own name for it. Where history comes with the
+    /// message, that says more.
+    fn reworded(&self, asked: &Asked) -> Option<&Outline> {
+        let is_lone = asked.exchanges.is_empty() && asked.tool_results.is_empty();
+        let id = asked.ids.question.as_ref().filter(|_| is_lone && asked.names_session)?;
+        self.turns.iter().rev().find(|turn| turn.ids.question.as_ref() == Some(id))
+    }
+
+    /// The visible turns that give way to a branch: what stood after its end, and what had taken the place of a turn that
+    /// it shows again. What is still being answered stays, with the turns it follows from there.
+    fn cut_by(&self, branch: &[(u64, Option<u32>)]) -> Vec<u64> {
+        let on_branch = |number: u64| branch.iter().any(|(on, _)| *on == number);
+        let end = branch.last().map_or(0, |(number, _)| *number);
+        let mut cut = Vec::new();
+        for turn in self.turns.iter().filter(|turn| turn.visible && !on_branch(turn.number)) {
+            let returns = |other: &Outline| other.parent == turn.parent && !other.visible && on_branch(other.number);
+            let gives_way = match turn.parent == end {
+                true => !self.is_being_answered(turn),
+                false => cut.contains(&turn.parent) || self.turns.iter().any(returns),
+            };
+            if gives_way {
+                cut.push(turn.number);
+            }
+        }
+        cut
+    }
+
+    /// Whether this turn or a visible one after it awaits its answer.
+    fn is_being_answered(&self, turn: &Outline) -> bool {
+        let mut after = vec![turn.number];
+        turn.status == TurnStatus::Pending
+            || self.turns.iter().filter(|later| later.visible).any(|later| {
+                let follows = after.contains(&later.parent);
+                if follows {
+                    after.push(later.number);
+                }
+                follows && later.status == TurnStatus::Pending
+            })
+    }
+
     /// A turn and those before it on its branch, oldest first.
     fn branch(&self, last: &Outline) -> Vec<(u64, Option<u32>)> {
         let before = |turn: &&Outline| self.turn(turn.parent);
@@ -237,18 +283,24 @@ impl Held {
         // Some clients polish answers before they send them back; the questions still tell.
         let Descent { path, known } =
             self.descend(&asked.exchanges, |turn, exchange| turn.question == exchange.question);
-        if known == asked.exchanges.len() {
-            return self.arrived(asked, path, mode);
-        }
         if path.is_empty() && !self.turns.is_empty() {
             // Nothing of it is known: perhaps all was condensed.
             let step = Step::Append { parent: self.head(), import: asked.exchanges.len() };
             return Alignment { step, mode: HistoryMode::Windowed, visible: None };
         }
-        // What the client heard elsewhere is new to us.
-        let parent = path.last().map_or(0, |(number, _)| *number);
-        let step = Step::Append { parent, import: known };
-        Alignment { step, mode, visible: Some(path) }
+        let alignment = if known == asked.exchanges.len() {
+            self.arrived(asked, path, mode)
+        } else {
+            // What the client heard elsewhere is new to us.
+            let parent = path.last().map_or(0, |(number, _)| *number);
+            Alignment { step: Step::Append { parent, import: known }, mode, visible: Some(path) }
+        };
+        if asked.resends_history || alignment.shift(self).hide.is_empty() {
+            return alignment;
+        }
+        // It does not end at a stored answer, so it may come from a program that does not know what it would cut.
+        let step = Step::Append { parent: self.head(), import: known };
+        Alignment { step, mode, visible: None }
     }
 
     /// The whole history was found: the question follows it, or is asked again.

@@ -37,13 +37,12 @@ impl Notebook {
     /// Takes a request, answers it with `answer`, and says what was done.
     fn take(&mut self, request: &Asked, answer: &str) -> Step {
         let alignment = align(&self.held, request);
+        let shift = alignment.shift(&self.held);
         self.held.mode = alignment.mode;
-        if let Some(visible) = &alignment.visible {
-            for turn in &mut self.held.turns {
-                turn.visible = visible.iter().any(|(number, _)| *number == turn.number);
-            }
-            visible.iter().for_each(|(number, revision)| self.activate(*number, *revision));
+        for turn in &mut self.held.turns {
+            turn.visible = (turn.visible || shift.show.contains(&turn.number)) && !shift.hide.contains(&turn.number);
         }
+        shift.activate.iter().for_each(|(number, revision)| self.activate(*number, Some(*revision)));
         match &alignment.step {
             Step::Append { parent, import } => {
                 let mut parent = *parent;
@@ -113,21 +112,31 @@ impl Notebook {
     }
 }
 
-/// Each line is a request (texts separated by `/`, the last one the question), an arrow, and its answer.
-/// Answers the visible conversation, separated by `/`.
-fn talk(script: &str) -> String {
+/// Each line is a request (texts separated by `/`, the last one the question), an arrow, and its answer, if it has one
+/// yet. Answers the visible conversation, separated by `/`.
+fn talk(script: &str, resends_history: bool) -> String {
     let mut notebook = Notebook::default();
     for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let (request, answer) = line.split_once("->").expect("an arrow");
         let texts: Vec<String> = request.split('/').map(|text| text.trim().to_owned()).collect();
-        notebook.take(&asked(&texts, ClientIds::default()), answer.trim());
+        let request = Asked { resends_history, ..asked(&texts, ClientIds::default()) };
+        notebook.take(&request, answer.trim());
+        if let Some(last) = notebook.held.turns.last_mut().filter(|_| answer.trim().is_empty()) {
+            last.status = TurnStatus::Pending;
+        }
     }
     notebook.visible().join("/")
 }
 
 #[track_caller]
 fn check(script: &str, visible: &str) {
-    assert_eq!(talk(script), visible);
+    assert_eq!(talk(script, false), visible);
+}
+
+/// The same with a client that always sends everything.
+#[track_caller]
+fn check_resending(script: &str, visible: &str) {
+    assert_eq!(talk(script, true), visible);
 }
 
 #[test]
@@ -143,7 +152,7 @@ fn a_client_that_resends_everything_appends_what_is_new() {
 #[test]
 fn the_same_question_after_the_same_history_is_asked_again() {
     check("a -> 1\n a/1/b -> 2\n a/1/b -> 2x", "a/1/b/2x");
-    check("a -> 1\n a/1/b -> 2\n a -> 1x", "a/1x");
+    check_resending("a -> 1\n a/1/b -> 2\n a -> 1x", "a/1x");
 }
 
 #[test]
@@ -154,7 +163,51 @@ fn asking_the_same_thing_later_is_a_new_turn() {
 #[test]
 fn an_edited_question_replaces_what_followed() {
     check("a -> 1\n a/1/b -> 2\n a/1/b/2/c -> 3\n a/1/B -> 2x", "a/1/B/2x");
-    check("a -> 1\n a/1/b -> 2\n A -> 1x\n A/1x/d -> 4", "A/1x/d/4");
+    check_resending("a -> 1\n a/1/b -> 2\n A -> 1x\n A/1x/d -> 4", "A/1x/d/4");
+}
+
+#[test]
+fn a_message_without_history_cuts_nothing() {
+    check("a -> 1\n a/1/b -> 2\n c -> 3", "a/1/b/2/c/3");
+    check("a -> 1\n a/1/b -> 2\n a -> 1x", "a/1/b/2/a/1x");
+    check("a -> 1\n a/1/b -> 2\n c -> 3\n c/3/d -> 4", "a/1/b/2/c/3/d/4");
+}
+
+#[test]
+fn a_history_that_ends_at_no_stored_answer_cuts_nothing() {
+    check("a -> 1\n a/1/b -> 2\n a/one/x -> 3", "a/1/b/2/x/3");
+    check("a -> 1\n a/1/b -> 2\n a/1/x/9/y -> 3", "a/1/b/2/x/9/y/3");
+    check("a -> 1\n a/1/b -> 2\n a/1/x/9/y -> 3\n a/1/x/9/y/3/z -> 4", "a/1/b/2/x/9/y/3/z/4");
+    check("a -> 1\n a/1/b -> 2\n x/9/y -> 3", "a/1/b/2/y/3");
+}
+
+#[test]
+fn a_question_that_is_being_answered_is_not_cut() {
+    check("a -> 1\n a/1/b -> \n a/1/c -> 3", "a/1/b//c/3");
+    check("a -> 1\n a/1/b -> \n a/1/c -> 3\n a/1/c/3/d -> 4", "a/1/b//c/3/d/4");
+    check("a -> 1\n a/1/b -> 2\n a/1/b/2/c -> \n a/1/B -> 4", "a/1/b/2/c//B/4");
+    check("a -> 1\n a/1/b -> \n a/1/c -> 3\n a/1/c/3/d -> 4\n a/1/c/3/D -> 5", "a/1/b//c/3/D/5");
+    check(
+        "a -> 1\n a/1/b -> \n a/1/c -> 3\n a/1/c/3/d -> 4\n a/1/c/3/D -> 5\n a/1/c/3/d/4/e -> 6",
+        "a/1/b//c/3/d/4/e/6",
+    );
+}
+
+#[test]
+fn a_message_in_other_words_is_known_by_its_name() {
+    let mut notebook = Notebook::default();
+    let mut take = |texts: &[&str], id: &str, answer: &str| {
+        let texts: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
+        let ids = ClientIds { question: Some(id.into()), ..ClientIds::default() };
+        let named = Asked { names_session: true, ..asked(&texts, ids) };
+        notebook.take(&named, answer);
+        notebook.visible().join("/")
+    };
+    take(&["a"], "q1", "1");
+    take(&["a", "1", "b"], "q2", "2");
+    assert_eq!(take(&["B"], "q2", "3"), "a/1/B/3");
+    assert_eq!(take(&["A"], "q1", "4"), "A/4");
+    assert_eq!(take(&["a", "1", "b", "2", "c"], "q1", "5"), "a/1/b/2/c/5", "a history says more than a name");
 }
 
 #[test]
@@ -233,7 +286,10 @@ proptest! {
 
     /// Whatever a client does, what is visible is what the client shows, and every answer is kept once.
     #[test]
-    fn what_is_visible_is_what_the_client_shows(deeds in prop::collection::vec(deed(), 1..25)) {
+    fn what_is_visible_is_what_the_client_shows(
+        deeds in prop::collection::vec(deed(), 1..25),
+        resends_history in any::<bool>(),
+    ) {
         let mut notebook = Notebook::default();
         let mut shown: Vec<String> = Vec::new();
         let mut last: Option<Asked> = None;
@@ -272,11 +328,12 @@ proptest! {
                 },
                 _ => continue,
             };
-            // In a session that we keep the history of, a lone question is a new one.
-            if notebook.held.mode == HistoryMode::Server && !request.carries_answers() && !before.is_empty() {
+            // Only a client that always sends everything edits or repeats its first question without a history.
+            if !resends_history && request.exchanges.is_empty() && !before.is_empty() {
                 shown = before;
                 continue;
             }
+            let request = Asked { resends_history, ..request };
             notebook.take(&request, &answer);
             shown.push(answer);
             last = Some(request);

@@ -29,6 +29,10 @@ pub struct Asked {
     pub ids: ClientIds,
     /// Whether the client says that it asks again.
     pub marked_as_retry: bool,
+    /// Whether the client always sends its whole history, so that a message without any is its first.
+    pub resends_history: bool,
+    /// Whether the client names the session. What it says about the past counts only there.
+    pub names_session: bool,
 }
 
 impl Asked {
@@ -47,7 +51,16 @@ impl Asked {
         let question = Fingerprint::of(&open[0]);
         let tool_results = tool_results(&open);
         let exchanges = exchanges.into_iter().map(Exchange::of).collect();
-        Some(Self { exchanges, open, question, tool_results, ids, marked_as_retry })
+        Some(Self {
+            exchanges,
+            open,
+            question,
+            tool_results,
+            ids,
+            marked_as_retry,
+            resends_history: false,
+            names_session: false,
+        })
     }
 
     /// Whether it brings nothing but the results of tools: a client that sends only what is new leaves out the question

@@ -15,8 +15,8 @@ use crate::message::{Message, Role};
 use crate::recall::{Ask, TurnRange};
 use crate::scope::Scope;
 use crate::session::{
-    Alignment, Asked, ClientIds, ClosedTurn, Fingerprint, Held, HistoryMode, InTopic, OpenTurn, Outline, Placement,
-    ReviseTurn, SessionSeed, Shift, Step, Turn, TurnDraft, TurnStatus, align, late_results, with_results,
+    Alignment, Asked, ClientIds, ClosedTurn, Fingerprint, Held, InTopic, OpenTurn, Outline, Placement, ReviseTurn,
+    SessionSeed, Shift, Step, Turn, TurnDraft, TurnStatus, align, late_results, with_results,
 };
 use crate::store::{HistoryMatch, Moment, Trail};
 use crate::turn::clarify::{Answered, noted};
@@ -112,9 +112,10 @@ impl Run {
         let asked = prompt::read(&request.body, request.ids.clone(), request.marked_as_retry, now);
         let remembered = request.mode.records() || request.mode.injects();
         let says_something = |asked: &Asked| asked.has_no_question() || asked.open[0].says_something();
-        let Some(asked) = asked.filter(|asked| remembered && says_something(asked)) else {
+        let Some(mut asked) = asked.filter(|asked| remembered && says_something(asked)) else {
             return Ok(just_pass(Write::Nothing));
         };
+        (asked.resends_history, asked.names_session) = (request.resends_history, request.session.is_some());
         let found = self.find(request, &asked).await?;
         let alignment = align(&found.held, &asked);
         if asked.has_no_question() && !matches!(alignment.step, Step::Continue(_)) {
@@ -166,10 +167,6 @@ impl Run {
                 (Held::default(), false)
             }
         };
-        let mut held = held;
-        if request.resends_history && held.mode == HistoryMode::Server {
-            held.mode = HistoryMode::Client;
-        }
         Ok(Found { session, fork, known, held, lock })
     }
 

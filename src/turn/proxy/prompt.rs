@@ -127,7 +127,8 @@ pub(super) fn lacking<'a>(
     settings: &MemorySettings,
     messages_max: usize,
 ) -> Lacking<'a> {
-    let sent = sent(asked);
+    // A client that sends only its question has sent nothing of what was said, even if it asks the same again.
+    let sent = if asked.exchanges.is_empty() { HashSet::new() } else { sent(asked) };
     let recent = window(turns, messages_max);
     let missing = recent.into_iter().filter(|message| !sent.contains(&Fingerprint::of(message))).collect();
     let limit = settings.model_tokens_max.saturating_sub(settings.answer_tokens);
