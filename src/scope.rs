@@ -94,9 +94,6 @@ impl User {
     /// The name of whoever did not say who they are.
     pub const ANONYMOUS: &str = "anonymous";
 
-    /// What the names of users begin with who are known by nothing but their session.
-    pub const UNNAMED: &str = "~";
-
     /// Whoever did not say who they are.
     pub fn anonymous() -> Self {
         Self(Self::ANONYMOUS.into())
@@ -129,17 +126,6 @@ impl Scope {
     /// Where a visitor's session stands, in whose name nothing is kept.
     pub(crate) fn of_visit(tenant: Tenant, session: SessionId) -> Self {
         Self { tenant, user: User::of_session(session) }
-    }
-
-    /// The memory of a user who is known by nothing but this session.
-    pub fn alone_in(&self, session: SessionId) -> Self {
-        Self { tenant: self.tenant.clone(), user: User::of_session(session) }
-    }
-
-    /// All users of this tenant who are known by nothing but their session: no scope to read or write in, only
-    /// to find a conversation by what was said in it.
-    pub fn of_the_unnamed(&self) -> Self {
-        Self { tenant: self.tenant.clone(), user: User(User::UNNAMED.into()) }
     }
 
     /// What this user shares with all others of the tenant.

@@ -113,7 +113,7 @@ pub(super) struct TurnView {
     id: String,
     session_id: String,
     user_id: String,
-    /// Counted from 1, gapless within the session.
+    /// Counted from 1. Gapless within the session, but for a history that was not taken in.
     turn_number: u64,
     query_text: String,
     /// Null while there is no answer.

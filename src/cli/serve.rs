@@ -86,7 +86,10 @@ fn greet(settings: &Settings, engine: &Engine, keyed: bool) {
     let users = match settings.share_unidentified(keyed) {
         _ if settings.openwebui_jwt_secret.is_some() => "only Open WebUI's signed user token names a user",
         true => "requests that name no user share one memory, `anonymous`; send X-User-ID to keep people apart",
-        false => "requests that name no user are remembered by session only; send X-User-ID",
+        false => {
+            "requests that name no user are remembered by session only, and one without a session id is never matched
+          by its history: Open WebUI needs its user headers, a key bound to its one user, or `unidentified = \"shared\"`"
+        }
     };
     let url = format!("http://{}", settings.listen);
     output::note(format!(

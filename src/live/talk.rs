@@ -128,7 +128,7 @@ impl LiveSession {
     pub fn held(&self, turns_max: usize) -> Held {
         let outlines = self.gone.iter().map(Stub::outline).chain(self.turns.iter().map(|turn| turn.outline()));
         let past = (self.gone.len() + self.turns.len()).saturating_sub(turns_max);
-        Held { mode: self.mode, turns: outlines.skip(past).collect() }
+        Held { mode: self.mode, turns: outlines.skip(past).collect(), earlier: 0 }
     }
 
     /// A turn, if it is kept as it was said.

@@ -80,6 +80,8 @@ pub struct Held {
     pub mode: HistoryMode,
     /// The turns; of a very long session the newest.
     pub turns: Vec<Outline>,
+    /// Numbers kept free before the first turn, for a history that its client told of and that is not held.
+    pub earlier: u64,
 }
 
 /// Where a request belongs.
@@ -152,6 +154,19 @@ pub fn align(held: &Held, asked: &Asked) -> Alignment {
         return stay(Step::Append { parent: held.head(), import: held.known_before(asked) }, held.mode);
     }
     held.walk(asked)
+}
+
+/// How many of the first exchanges were said before what is held, in a session that began without them and is now given
+/// them by its client. All that follows them must be held.
+pub fn said_before(held: &Held, asked: &Asked) -> usize {
+    if held.earlier == 0 || !asked.names_session {
+        return 0;
+    }
+    let is_held = |from: &usize| {
+        let rest = &asked.exchanges[*from..];
+        held.descend(rest, |turn, exchange| turn.is(exchange)).known == rest.len()
+    };
+    (0..asked.exchanges.len()).find(is_held).unwrap_or(0)
 }
 
 impl Held {

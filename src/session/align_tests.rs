@@ -210,6 +210,33 @@ fn a_message_in_other_words_is_known_by_its_name() {
     assert_eq!(take(&["a", "1", "b", "2", "c"], "q1", "5"), "a/1/b/2/c/5", "a history says more than a name");
 }
 
+/// How many of the first exchanges come before what is held, with so many numbers free.
+#[track_caller]
+fn check_before(script: &str, free: u64, request: &str, expected: usize) {
+    let mut notebook = Notebook::default();
+    for (question, answer) in script.split(' ').filter_map(|exchange| exchange.split_once('/')) {
+        let parent = notebook.held.turns.len() as u64;
+        notebook.add(parent, question, Some(answer.to_owned()), ClientIds::default());
+    }
+    notebook.held.earlier = free;
+    let texts: Vec<String> = request.split('/').map(str::to_owned).collect();
+    let unnamed = asked(&texts, ClientIds::default());
+    let named = Asked { names_session: true, ..unnamed.clone() };
+    assert_eq!(said_before(&notebook.held, &named), expected, "{request}");
+    assert_eq!(said_before(&notebook.held, &unnamed), 0, "{request}");
+}
+
+#[test]
+fn what_was_said_before_is_told_by_what_follows() {
+    check_before("c/3", 2, "a/1/b/2/c/3/d", 2);
+    check_before("c/3", 2, "b/2/c/3/d", 1);
+    check_before("c/3 d/4", 2, "a/1/c/3/d/4/e", 1);
+    check_before("c/3", 0, "a/1/b/2/c/3/d", 0);
+    check_before("c/3", 2, "c/3/d", 0);
+    check_before("c/3", 2, "d", 0);
+    check_before("c/3 d/4", 2, "a/1/c/3/x/9/e", 0);
+}
+
 #[test]
 fn returning_to_an_older_branch_shows_it_again() {
     check("a -> 1\n a/1/b -> 2\n a/1/B -> 2x\n a/1/b/2/c -> 3", "a/1/b/2/c/3");

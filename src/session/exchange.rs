@@ -35,6 +35,17 @@ pub struct Asked {
     pub names_session: bool,
 }
 
+/// The last answered exchange that a client tells of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tail {
+    /// Its question.
+    pub question: Fingerprint,
+    /// Its answer.
+    pub answer: Fingerprint,
+    /// Whether the client tells of answered exchanges before it. Then a conversation that begins with it is another one.
+    pub follows_others: bool,
+}
+
 impl Asked {
     /// Reads a message list. `None` when nobody asks anything in it, and no tool answers. What the setup says (system
     /// and developer messages) is no part of the conversation.
@@ -72,6 +83,18 @@ impl Asked {
     /// Whether the client resends what was answered before.
     pub fn carries_answers(&self) -> bool {
         self.exchanges.iter().any(|exchange| exchange.answer.is_some())
+    }
+
+    /// The request without its first exchanges.
+    pub fn without_first(&self, count: usize) -> Self {
+        Self { exchanges: self.exchanges[count..].to_vec(), ..self.clone() }
+    }
+
+    /// The end of the past, if it was answered.
+    pub fn tail(&self) -> Option<Tail> {
+        let (last, before) = self.exchanges.split_last()?;
+        let follows_others = before.iter().any(|exchange| exchange.answer.is_some());
+        Some(Tail { question: last.question, answer: last.answer?, follows_others })
     }
 
     /// The chain of the past, to find a conversation by what was said in it.

@@ -1,7 +1,8 @@
 //! Sessions: conversations, and the turns they are made of.
 //!
 //! A turn is what the user said and what was answered. It opens when the question is on disk and
-//! closes with the answer; its number is gapless within the session and never used again.
+//! closes with the answer; its number is never used again, and gapless within the session but for a history that its
+//! client may still bring.
 //!
 //! Reading order: the nouns here, `exchange` (a client's list as a conversation), `align` (where it belongs in
 //! what is held; `results`: whose results it brings; `fingerprint` tells messages that come back), `group` (loose
@@ -27,9 +28,9 @@ mod text;
 mod unwrap;
 mod window;
 
-pub use align::{Alignment, ClientIds, Held, HistoryMode, Outline, Step, align};
+pub use align::{Alignment, ClientIds, Held, HistoryMode, Outline, Step, align, said_before};
 pub use end::{EndReason, EndedMessage, EndedSummary, HookFuture, SessionEnd, SessionEndHook};
-pub use exchange::{Asked, Exchange, chained};
+pub use exchange::{Asked, Exchange, Tail, chained};
 pub use fingerprint::Fingerprint;
 pub use fit::{DoesNotFit, Fitted, fit};
 pub use for_prompt::{as_plain_answer, for_prompt};
@@ -311,6 +312,12 @@ pub struct Placement {
     pub parent: Option<u64>,
     /// Exchanges before it that are new to us.
     pub imported: Vec<TurnDraft>,
+    /// How many numbers to keep free before the first turn of a new session, for a history that its client told of and
+    /// that is not taken in.
+    pub kept_free: u64,
+    /// Exchanges that were said before the session's first turn: they get the numbers that were kept free. The oldest are
+    /// left out where there are more, and all of them where they were taken in before.
+    pub earlier: Vec<TurnDraft>,
     /// What followed the question already: tool rounds that took place elsewhere.
     pub then: Vec<Message>,
     /// What else changes with it.

@@ -79,7 +79,7 @@ use crate::period::Ttl;
 use crate::scope::Scope;
 use crate::session::{
     AddedMessage, ClosedTurn, Fingerprint, Held, OpenTurn, ReviseTurn, Revision, Session, SessionPatch, SessionSeed,
-    Turn, TurnDraft, for_prompt,
+    Tail, Turn, TurnDraft, for_prompt,
 };
 
 /// Why a turn has no answer whose process ended first.
@@ -298,6 +298,8 @@ pub struct Trail {
     pub question: Fingerprint,
     /// Tool calls that it brings the results of: then only a turn that waits for one of them will do.
     pub calls: Vec<String>,
+    /// The end of what was said before the question, to find a conversation whose beginning the client leaves out.
+    pub tail: Option<Tail>,
 }
 
 /// A conversation that was found by what was said in it.

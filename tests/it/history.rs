@@ -366,16 +366,16 @@ async fn chats_that_begin_alike_never_touch() {
     assert_eq!(house.turns(other).await.len(), 2);
 }
 
-/// B6: where each session is a user of its own, a chat is still found, and nobody sees another's.
+/// B6: where each session is a user of its own, a chat goes on by its session id alone, and nobody sees another's.
 #[tokio::test]
 async fn unnamed_people_keep_their_chats_apart() {
     let upstream = crate::upstream::recording();
     let plan = House::plan().upstream(Arc::clone(&upstream) as _);
     let house = plan.setting(|settings| settings.unidentified = recalld::config::Unidentified::Session).open();
     let first = unnamed(&house, &["a"]).await;
-    assert_eq!(unnamed(&house, &["a", "answer 1", "b"]).await, first);
-    let second = unnamed(&house, &["a"]).await;
-    assert_ne!(second, first);
+    assert_ne!(unnamed(&house, &["a", "answer 1", "b"]).await, first, "two people may say the same");
+    assert_ne!(unnamed(&house, &["a"]).await, first);
+    with(&house, &["a", "answer 1", "b"], &[("x-session-id", &first)]).await.expect(200);
     let list =
         house.get(&format!("/api/v1/sessions/{first}/turns")).user(&format!("~{first}")).send().await.expect(200);
     assert_eq!(list["turns"].as_array().map(Vec::len), Some(2));

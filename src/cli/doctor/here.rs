@@ -166,8 +166,9 @@ pub(super) fn users(settings: &Settings, keyed: bool) -> Check {
                 "requests that name no user share one memory, `anonymous`; with several people, have X-User-ID sent"
             }
             false => {
-                "requests that name no user are remembered by session only; X-User-ID gives people a memory of \
-                      their own"
+                "requests that name no user are remembered by session only, and one without a session id is never matched \
+                 by its history; send X-User-ID. Open WebUI behind a key needs its user headers, a key bound to its one \
+                 user, or `unidentified = \"shared\"`"
             }
         },
     )

@@ -198,6 +198,8 @@ macro_rules! conformance {
             revisions::an_older_answer_can_return,
             revisions::superseded_turns_are_hidden_and_kept,
             revisions::a_conversation_is_found_by_its_history,
+            revisions::a_conversation_is_found_by_its_end,
+            revisions::earlier_turns_take_the_numbers_kept_free,
             revisions::a_turn_waits_for_its_tools,
             revisions::a_structured_answer_gets_its_result,
             revisions::a_foreign_turn_cannot_be_revised,

@@ -157,7 +157,7 @@ impl Neighbour {
         self.tell("by id", store.turns_by_id(&scope, &self.turns).await);
         let beginning = Fingerprint::beginning(scope.tenant().as_str(), scope.user().as_str());
         let question = Fingerprint::of(&user("location = Lisbon"));
-        let trail = Trail { chain: beginning, question, calls: Vec::new() };
+        let trail = Trail { chain: beginning, question, calls: Vec::new(), tail: None };
         self.tell("match", store.match_history(&scope, trail).await);
         let entries = store.recall_entries(&scope, EMBEDDER, None, 100).await;
         self.tell("entries", entries.map(|page| page.entries.iter().map(|entry| entry.turn).collect::<Vec<_>>()));

@@ -3,11 +3,14 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use serde_json::Map;
 
-use super::talk::{Talk, assistant, tool_call, tool_result, user};
+use super::talk::{Talk, assistant, tool_call, tool_result, turn_id, user};
 use crate::id::TurnId;
 use crate::message::Message;
-use crate::session::{ClientIds, ClosedTurn, Fingerprint, OpenTurn, Placement, ReviseTurn, Shift, TurnStatus, chained};
+use crate::session::{
+    ClientIds, ClosedTurn, Fingerprint, OpenTurn, Placement, ReviseTurn, Shift, Tail, TurnDraft, TurnStatus, chained,
+};
 use crate::store::{HistoryMatch, PageRequest, Store, StoreError, Trail};
 
 async fn revise(talk: &Talk, id: TurnId) -> u32 {
@@ -81,7 +84,7 @@ pub async fn a_conversation_is_found_by_its_history(store: Arc<dyn Store>) {
     let beginning = Fingerprint::beginning(talk.scope.tenant().as_str(), talk.scope.user().as_str());
     let after_a = chained(beginning, print(user("a")), Some(print(assistant("1"))));
     let find = |scope, chain, question: &str| {
-        store.match_history(scope, Trail { chain, question: print(user(question)), calls: Vec::new() })
+        store.match_history(scope, Trail { chain, question: print(user(question)), calls: Vec::new(), tail: None })
     };
     let continues = Some(HistoryMatch::Continues(talk.session));
     assert_eq!(find(&talk.scope, after_a, "b").await.expect("a look"), continues);
@@ -92,6 +95,65 @@ pub async fn a_conversation_is_found_by_its_history(store: Arc<dyn Store>) {
     talk.exchange("b", "2").await;
     let forks = Some(HistoryMatch::Forks(talk.session));
     assert_eq!(find(&talk.scope, after_a, "c").await.expect("a look"), forks);
+}
+
+/// A conversation whose beginning a client leaves out is found by its last exchange, if that was said once.
+pub async fn a_conversation_is_found_by_its_end(store: Arc<dyn Store>) {
+    let talk = Talk::new(&store);
+    talk.exchange("a", "1").await;
+    talk.exchange("b", "2").await;
+    let print = |message| Fingerprint::of(&message);
+    let find = async |question: &str, last: (&str, &str), follows_others: bool| {
+        let (asked, answer) = (print(user(last.0)), print(assistant(last.1)));
+        let tail = Some(Tail { question: asked, answer, follows_others });
+        let (chain, question) = (Fingerprint::beginning("nobody", "said this"), print(user(question)));
+        let trail = Trail { chain, question, calls: Vec::new(), tail };
+        store.match_history(&talk.scope, trail).await.expect("a look")
+    };
+    let (continues, forks) = (Some(HistoryMatch::Continues(talk.session)), Some(HistoryMatch::Forks(talk.session)));
+    assert_eq!(find("c", ("b", "2"), true).await, continues);
+    assert_eq!(find("b", ("a", "1"), false).await, continues, "the last question again");
+    assert_eq!(find("c", ("a", "1"), false).await, forks);
+    assert_eq!(find("c", ("a", "1"), true).await, None, "a conversation that begins with it is another one");
+    assert_eq!(find("c", ("b", "3"), true).await, None);
+    let other = talk.another();
+    other.exchange("x", "9").await;
+    other.exchange("b", "2").await;
+    assert_eq!(find("c", ("b", "2"), true).await, None, "it was said twice");
+    let stranger = talk.of("acme", "bob");
+    stranger.exchange("x", "9").await;
+    let forks = Some(HistoryMatch::Forks(other.session));
+    assert_eq!(find("c", ("x", "9"), false).await, forks, "what bob said does not count");
+}
+
+/// A history that its client tells of takes the numbers that were kept free for it, once.
+pub async fn earlier_turns_take_the_numbers_kept_free(store: Arc<dyn Store>) {
+    let talk = Talk::new(&store);
+    let kept_free = OpenTurn { place: Placement { kept_free: 2, ..Placement::default() }, ..talk.question("c") };
+    let id = kept_free.id;
+    talk.open(kept_free).await;
+    talk.end(id, TurnStatus::Complete, "3").await;
+    assert_eq!(store.held(&talk.scope, talk.session, 9).await.expect("outlines").earlier, 2);
+    let draft = |question: &str, answer: &str| TurnDraft {
+        id: turn_id(),
+        messages: vec![user(question), assistant(answer)],
+        metadata: Map::new(),
+        created_at: None,
+    };
+    for question in ["d", "e"] {
+        let earlier = vec![draft("left out", "0"), draft("a", "1"), draft("b", "2")];
+        let place = Placement { parent: Some(3), earlier, ..Placement::default() };
+        talk.open(OpenTurn { place, ..talk.question(question) }).await;
+    }
+    let turns = talk.turns().await;
+    let told: Vec<_> = turns.iter().map(|turn| (turn.number, turn.question().text.as_str())).collect();
+    assert_eq!(told, [(1, "a"), (2, "b"), (3, "c"), (4, "d"), (5, "e")]);
+    assert!(turns.is_sorted_by_key(|turn| turn.created_at), "{turns:?}");
+    let held = store.held(&talk.scope, talk.session, 9).await.expect("outlines");
+    let tree: Vec<_> = held.turns.iter().map(|turn| (turn.number, turn.parent)).collect();
+    assert_eq!((held.earlier, &tree[..3]), (0, &[(1, 0), (2, 1), (3, 2)][..]));
+    let session = store.session(&talk.scope, talk.session).await.expect("a look").expect("the session");
+    assert_eq!(session.turns, 5);
 }
 
 /// A turn waits for its tools, and not for ever.

@@ -78,8 +78,12 @@ pub async fn tool_rounds_outlive_a_failed_try(store: Arc<dyn Store>) {
 pub async fn results_of_tools_find_who_waits_for_them(store: Arc<dyn Store>) {
     let talk = Talk::new(&store);
     let chain = Fingerprint::beginning(talk.scope.tenant().as_str(), talk.scope.user().as_str());
-    let trail =
-        |call: &str| Trail { chain, question: Fingerprint::of(&user("weather?")), calls: vec![call.to_owned()] };
+    let trail = |call: &str| Trail {
+        chain,
+        question: Fingerprint::of(&user("weather?")),
+        calls: vec![call.to_owned()],
+        tail: None,
+    };
     let id = talk.ask("weather?").await;
     talk.close_try(id, 0, TurnStatus::Pending, vec![tool_call()]).await;
     talk.another().exchange("weather?", "rain").await;

@@ -9,7 +9,7 @@ use super::sql::Connection;
 use crate::store::StoreError;
 
 /// Each entry brings a database from version `index` to `index + 1`. Entries are never edited.
-const MIGRATIONS: [&str; 6] = [
+const MIGRATIONS: [&str; 7] = [
     include_str!("schema_1.sql"),
     include_str!("schema_2.sql"),
     include_str!("schema_3.sql"),
@@ -17,6 +17,7 @@ const MIGRATIONS: [&str; 6] = [
     // Blocks of version 3, which binaries of before would take for damaged ones.
     "",
     include_str!("schema_6.sql"),
+    include_str!("schema_7.sql"),
 ];
 
 /// The schema version that this binary writes.

@@ -10,7 +10,7 @@ use super::{episode, recall, revision};
 use crate::id::{SessionId, TurnId};
 use crate::scope::Scope;
 use crate::session::{
-    ClientIds, Fingerprint, Held, HistoryMode, Outline, Shift, Turn, TurnStatus, chained, last_answer,
+    ClientIds, Fingerprint, Held, HistoryMode, Outline, Shift, Tail, Turn, TurnStatus, chained, last_answer,
 };
 use crate::store::{HistoryMatch, StoreError, Trail};
 
@@ -113,6 +113,12 @@ pub(super) fn head(db: &Connection, session_key: i64) -> Result<(u64, Option<Fin
     Ok(found.unwrap_or((0, None)))
 }
 
+/// Puts the turns with which a session began behind another one.
+pub(super) fn follow(db: &Connection, session_key: i64, parent: u64) -> Result<(), StoreError> {
+    let sql = "UPDATE place SET parent = ?2 WHERE parent = 0 AND turn IN (SELECT key FROM turn WHERE session = ?1)";
+    send(db, sql, params![session_key, parent])
+}
+
 /// Hides, shows and swaps what a client's move in its history asks for.
 pub(super) fn shift(db: &Connection, session_key: i64, shift: &Shift) -> Result<(), StoreError> {
     let set = "UPDATE turn SET superseded = ?3 WHERE session = ?1 AND number = ?2";
@@ -148,8 +154,9 @@ pub(super) fn read_mode(word: &str) -> HistoryMode {
 pub(super) fn held(db: &Connection, scope: &Scope, id: SessionId, turns_max: usize) -> Result<Held, StoreError> {
     let Some((key, _)) = session::find(db, scope, id)? else { return Ok(Held::default()) };
     let read = || -> sql::Result<Held> {
-        let mode: String =
-            db.prepare_cached("SELECT history FROM session WHERE key = ?1")?.query_row([key], |row| row.get(0))?;
+        let (mode, earlier): (String, u64) = db
+            .prepare_cached("SELECT history, earlier FROM session WHERE key = ?1")?
+            .query_row([key], |row| Ok((row.get(0)?, row.get(1)?)))?;
         let sql =
             "SELECT turn.id, turn.number, place.parent, turn.superseded, turn.status, place.question, place.answer,
                           place.ids, place.open_calls, place.revised, place.attempt
@@ -163,7 +170,7 @@ pub(super) fn held(db: &Connection, scope: &Scope, id: SessionId, turns_max: usi
         if turns.iter().any(|(revised, _)| *revised) {
             add_revisions(db, key, &mut turns)?;
         }
-        Ok(Held { mode: read_mode(&mode), turns: turns.into_iter().map(|(_, turn)| turn).collect() })
+        Ok(Held { mode: read_mode(&mode), turns: turns.into_iter().map(|(_, turn)| turn).collect(), earlier })
     };
     read().map_err(|error| meaning(&error))
 }
@@ -205,7 +212,7 @@ fn add_revisions(db: &Connection, session_key: i64, turns: &mut [(bool, Outline)
 }
 
 /// Finds a conversation by what was said in it: one that ends there, else one whose last turn asks the same
-/// thing after it; the newest of several. Users without a name are looked for together.
+/// thing after it; the newest of several; else the only one in which the end of it was said.
 pub(super) fn match_history(db: &Connection, scope: &Scope, trail: &Trail) -> Result<Option<HistoryMatch>, StoreError> {
     if !trail.calls.is_empty() {
         return waiting_for(db, scope, trail);
@@ -215,8 +222,7 @@ pub(super) fn match_history(db: &Connection, scope: &Scope, trail: &Trail) -> Re
             "SELECT session.id, turn.number = (SELECT max(number) FROM turn AS last
                                                WHERE last.session = turn.session AND last.superseded = 0)
              FROM place JOIN turn ON turn.key = place.turn JOIN session ON session.key = turn.session
-             WHERE {condition} AND turn.superseded = 0 AND session.tenant = ?2
-               AND (session.user = ?3 OR (?3 = '~' AND substr(session.user, 1, 1) = '~'))
+             WHERE {condition} AND turn.superseded = 0 AND session.tenant = ?2 AND session.user = ?3
              ORDER BY 2 DESC, turn.key DESC LIMIT 1"
         )
     };
@@ -235,7 +241,57 @@ pub(super) fn match_history(db: &Connection, scope: &Scope, trail: &Trail) -> Re
     if let Some((session, true)) = again {
         return Ok(Some(HistoryMatch::Continues(session)));
     }
-    Ok(after.or(again).map(|(session, _)| HistoryMatch::Forks(session)))
+    match (after.or(again), trail.tail) {
+        (Some((session, _)), _) => Ok(Some(HistoryMatch::Forks(session))),
+        (None, Some(tail)) => by_the_tail(db, scope, trail, tail),
+        (None, None) => Ok(None),
+    }
+}
+
+/// Most exchanges of all users that are looked at for one that was said by this one.
+const ALIKE_MAX: usize = 10_000;
+
+/// Exchanges of a user in which this was asked and answered, with the end of their conversations.
+pub(super) const BY_TAIL: &str =
+    "SELECT session.id, turn.number, alike.parent, last.number, last_place.parent, last_place.question
+     FROM (SELECT turn, parent, answer FROM place WHERE question = ?1 LIMIT ?5) AS alike
+     JOIN turn ON turn.key = alike.turn JOIN session ON session.key = turn.session
+     JOIN turn AS last ON last.session = session.key AND last.number =
+          (SELECT max(number) FROM turn AS any_turn WHERE any_turn.session = session.key AND any_turn.superseded = 0)
+     JOIN place AS last_place ON last_place.turn = last.key
+     WHERE alike.answer = ?2 AND turn.superseded = 0 AND session.tenant = ?3 AND session.user = ?4 LIMIT 2";
+
+/// Finds the conversation in which the last answered exchange of a client was said, if it was said once and is not the
+/// beginning of a conversation that the client tells otherwise.
+fn by_the_tail(db: &Connection, scope: &Scope, trail: &Trail, tail: Tail) -> Result<Option<HistoryMatch>, StoreError> {
+    let (tenant, user) = (scope.tenant().as_str(), scope.user().as_str());
+    let values = params![tail.question.to_bytes(), tail.answer.to_bytes(), tenant, user, rows_max(ALIKE_MAX)];
+    let read = |row: &Row<'_>| -> sql::Result<Alike> {
+        let session = SessionId::from_uuid(uuid::Uuid::from_bytes(row.get(0)?));
+        let (number, parent): (u64, u64) = (row.get(1)?, row.get(2)?);
+        let asks_again = row.get::<_, u64>(4)? == number && row.get::<_, [u8; 16]>(5)? == trail.question.to_bytes();
+        Ok(Alike { session, is_end: row.get::<_, u64>(3)? == number || asks_again, begins: (number, parent) == (1, 0) })
+    };
+    let found = || -> sql::Result<Vec<Alike>> {
+        let mut statement = db.prepare_cached(BY_TAIL)?;
+        let rows = statement.query_map(values, read)?;
+        rows.collect()
+    };
+    Ok(match found().map_err(|error| meaning(&error))?.as_slice() {
+        [only] if only.begins && tail.follows_others => None,
+        [only] if only.is_end => Some(HistoryMatch::Continues(only.session)),
+        [only] => Some(HistoryMatch::Forks(only.session)),
+        _ => None,
+    })
+}
+
+/// An exchange as a client tells it.
+struct Alike {
+    session: SessionId,
+    /// Whether the conversation ends with it, or with the client's question after it.
+    is_end: bool,
+    /// Whether the conversation begins with it.
+    begins: bool,
 }
 
 /// Most turns that are looked at for one that waits for certain tools.
@@ -246,8 +302,7 @@ fn waiting_for(db: &Connection, scope: &Scope, trail: &Trail) -> Result<Option<H
     let sql = "SELECT session.id, place.open_calls
                FROM place JOIN turn ON turn.key = place.turn JOIN session ON session.key = turn.session
                WHERE place.before = ?1 AND place.question = ?2 AND place.open_calls IS NOT NULL
-                 AND turn.superseded = 0 AND session.tenant = ?3
-                 AND (session.user = ?4 OR (?4 = '~' AND substr(session.user, 1, 1) = '~'))
+                 AND turn.superseded = 0 AND session.tenant = ?3 AND session.user = ?4
                ORDER BY turn.key DESC LIMIT ?5";
     let (tenant, user) = (scope.tenant().as_str(), scope.user().as_str());
     let values = params![trail.chain.to_bytes(), trail.question.to_bytes(), tenant, user, rows_max(WAITING_MAX)];

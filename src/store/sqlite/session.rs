@@ -104,6 +104,29 @@ pub(super) fn take_numbers(db: &Connection, place: Place, turns: u64, now: i64) 
     Ok(place)
 }
 
+/// Keeps numbers free before the first turn of a new session.
+pub(super) fn keep_free(db: &Connection, place: &mut Place, numbers: u64) -> Result<(), StoreError> {
+    if numbers == 0 {
+        return Ok(());
+    }
+    place.number += numbers;
+    let sql = "UPDATE session SET next_number = next_number + ?2, earlier = ?2 WHERE key = ?1";
+    send(db, sql, params![place.key, numbers])
+}
+
+/// Gives out the numbers that were kept free, once. Answers how many there are, and when the first turn behind them was
+/// asked.
+pub(super) fn take_free(db: &Connection, place: &Place, wanted: u64) -> Result<(u64, Option<i64>), StoreError> {
+    let sql = "SELECT earlier, (SELECT turn.created_at FROM turn WHERE turn.session = session.key ORDER BY turn.number LIMIT 1)
+               FROM session WHERE key = ?1";
+    let mut statement = db.prepare_cached(sql).map_err(|error| meaning(&error))?;
+    let read = |row: &Row<'_>| Ok((row.get::<_, u64>(0)?, row.get(1)?));
+    let (free, first) = statement.query_row([place.key], read).map_err(|error| meaning(&error))?;
+    let taken = wanted.min(free);
+    send(db, "UPDATE session SET earlier = 0, turns = turns + ?2 WHERE key = ?1", params![place.key, taken])?;
+    Ok((taken, first))
+}
+
 pub(super) fn create(
     db: &Connection,
     scope: &Scope,

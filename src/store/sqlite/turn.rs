@@ -58,8 +58,15 @@ pub(super) fn open(db: &Connection, scope: &Scope, open: OpenTurn, now: Timestam
     let (turns, at) = (1 + open.place.imported.len() as u64, now.as_microsecond());
     let (mut place, head) = match ground {
         Some(Ground { place, head, .. }) => (take_numbers(db, place, turns, at)?, head),
-        None => (reserve(db, scope, open.session, &open.seed, turns, at)?, NOTHING_SAID),
+        None => {
+            let mut place = reserve(db, scope, open.session, &open.seed, turns, at)?;
+            session::keep_free(db, &mut place, open.place.kept_free)?;
+            (place, NOTHING_SAID)
+        }
     };
+    if !open.place.earlier.is_empty() {
+        take_in_earlier(db, scope, &place, (open.session, open.place.earlier), now)?;
+    }
     place::shift(db, place.key, &open.place.shift)?;
     // What is hidden or shown may be the end of it.
     let head = if open.place.shift == Shift::default() { head } else { place::head(db, place.key)? };
@@ -83,6 +90,30 @@ pub(super) fn open(db: &Connection, scope: &Scope, open: OpenTurn, now: Timestam
     };
     stand.insert(db, &mut place, &turn, &open.place.ids)?;
     Ok(Opened { number: Some(turn.number), created_at: now, kept: Kept::OnDisk })
+}
+
+/// Writes what was said before the first turn of a session, with the numbers that were kept free for it.
+fn take_in_earlier(
+    db: &Connection,
+    scope: &Scope,
+    place: &Place,
+    (session, mut drafts): (SessionId, Vec<TurnDraft>),
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    let (free, first) = session::take_free(db, place, drafts.len() as u64)?;
+    drafts.drain(..drafts.len() - free as usize);
+    if drafts.is_empty() {
+        return Ok(());
+    }
+    place::follow(db, place.key, free)?;
+    let said_at = first.map_or(now, from_micros);
+    let mut at = Place { key: place.key, number: 1, ttl: place.ttl };
+    let mut stand = Stand::new(scope, NOTHING_SAID, Some(0), None);
+    for draft in drafts {
+        let turn = placed(draft, session, at.number, &|| said_at);
+        stand.insert(db, &mut at, &turn, &ClientIds::default())?;
+    }
+    Ok(())
 }
 
 /// A question that was written before, and not known to be, comes again.

@@ -4,9 +4,10 @@ use jiff::Timestamp;
 use tracing::warn;
 
 use super::Waiting;
+use super::lately::on_trail;
 use super::turn::WaitingTurn;
 use crate::id::{SessionId, TurnId};
-use crate::scope::{Scope, User};
+use crate::scope::Scope;
 use crate::session::{
     AddedMessage, ClosedTurn, Held, OpenTurn, Outline, ReviseTurn, Revision, Session, SessionPatch, SessionSeed, Turn,
     TurnDraft, TurnStatus, newest,
@@ -220,14 +221,8 @@ impl<S: Store + ?Sized> Store for Waiting<S> {
     fn match_history(&self, scope: &Scope, trail: Trail) -> StoreFuture<'_, Option<HistoryMatch>> {
         let scope = scope.clone();
         Box::pin(async move {
-            let unnamed = scope.user().as_str() == User::UNNAMED;
-            let owns = |turn: &WaitingTurn| {
-                let user = turn.scope.user().as_str();
-                let same_user = if unnamed { user.starts_with(User::UNNAMED) } else { user == scope.user().as_str() };
-                same_user && turn.scope.tenant() == scope.tenant()
-            };
-            let waits =
-                self.queue().iter().rev().find(|turn| owns(turn) && turn.follows(&trail)).map(|turn| turn.session);
+            let owns = |turn: &WaitingTurn| turn.scope == scope;
+            let waits = on_trail(self.queue().iter().rev().filter(|turn| owns(turn)), &trail);
             if let Some(session) = waits {
                 return Ok(Some(HistoryMatch::Continues(session)));
             }

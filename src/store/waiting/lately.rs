@@ -57,7 +57,7 @@ impl Lately {
     /// A conversation's outline was read.
     pub(super) fn saw_held(&self, scope: &Scope, session: SessionId, held: &Held) {
         let from = held.turns.len().saturating_sub(OUTLINES_MAX);
-        let kept = Held { mode: held.mode, turns: held.turns[from..].to_vec() };
+        let kept = Held { turns: held.turns[from..].to_vec(), ..*held };
         self.note(scope, session, |seen| seen.held = Some(kept));
     }
 
@@ -105,8 +105,7 @@ impl Lately {
     /// The conversation that a client tells of, if it is one of late.
     pub(super) fn on_trail(&self, is_theirs: impl Fn(&WaitingTurn) -> bool, trail: &Trail) -> Option<SessionId> {
         let known = self.known();
-        let mut last = known.seen.values().filter_map(|seen| seen.last.as_ref());
-        last.find(|turn| is_theirs(turn) && turn.follows(trail)).map(|turn| turn.session)
+        on_trail(known.seen.values().filter_map(|seen| seen.last.as_ref()).filter(|turn| is_theirs(turn)), trail)
     }
 
     /// Forgets a conversation: it was changed in a way that is not followed here, or erased.
@@ -143,6 +142,17 @@ impl Lately {
     }
 }
 
+/// The conversation that a client tells of, among the last turns of some: where all of it was said, else the only one in
+/// which the end of it was.
+pub(super) fn on_trail<'a>(turns: impl Iterator<Item = &'a WaitingTurn>, trail: &Trail) -> Option<SessionId> {
+    let turns: Vec<&WaitingTurn> = turns.collect();
+    if let Some(turn) = turns.iter().find(|turn| turn.follows(trail)) {
+        return Some(turn.session);
+    }
+    let mut ends = turns.iter().filter(|turn| trail.tail.is_some_and(|tail| turn.ends_with(&tail)));
+    ends.next().filter(|_| ends.next().is_none()).map(|turn| turn.session)
+}
+
 impl Known {
     /// The quarter that was not used for longest goes.
     fn make_room(&mut self) {
@@ -160,6 +170,7 @@ impl Seen {
         // Whoever moves about in a conversation changes more than is followed here.
         if open.place.shift != (Shift { mode: open.place.shift.mode, ..Shift::default() })
             || !open.place.imported.is_empty()
+            || !open.place.earlier.is_empty()
         {
             (self.recent, self.held) = (None, None);
         } else if number == 1 {

@@ -6,7 +6,7 @@ use serde_json::Map;
 use crate::id::{SessionId, TurnId};
 use crate::message::{Message, Role};
 use crate::scope::Scope;
-use crate::session::{ClosedTurn, Fingerprint, OpenTurn, Outline, Turn, TurnStatus, chained, last_answer};
+use crate::session::{ClosedTurn, Fingerprint, OpenTurn, Outline, Tail, Turn, TurnStatus, chained, last_answer};
 use crate::store::erasure::INJECTED;
 use crate::store::{Erasure, TRACE_BYTES_MAX, Trail, UNANSWERED};
 
@@ -138,7 +138,7 @@ impl WaitingTurn {
     /// The turn as an outline, and the number after it. The question must wait here.
     pub(super) fn outline(&self, last: u64) -> Option<Outline> {
         let (open, _) = self.open.as_ref()?;
-        let number = last + 1 + open.place.imported.len() as u64;
+        let number = last + 1 + open.place.kept_free + open.place.imported.len() as u64;
         let turn = self.turn(number)?;
         let answer = turn.messages.iter().skip(1).rev().find(|message| message.role == Role::Assistant);
         Some(Outline {
@@ -169,6 +169,14 @@ impl WaitingTurn {
             }
             false => trail.calls.iter().any(|call| calls.contains(call)),
         }
+    }
+
+    /// Whether this turn is the last exchange that a client tells of, and more than the beginning of what it tells.
+    pub(super) fn ends_with(&self, tail: &Tail) -> bool {
+        let Some((open, turn)) = self.open.as_ref().map(|(open, _)| open).zip(self.turn(1)) else { return false };
+        let said = (Fingerprint::of(turn.question()), turn.answer().map(Fingerprint::of));
+        let begins = open.place.parent == Some(0) && open.place.kept_free == 0;
+        said == (tail.question, Some(tail.answer)) && !(begins && tail.follows_others)
     }
 
     /// The question as it will be stored. Its number is a guess until it is.

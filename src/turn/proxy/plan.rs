@@ -15,8 +15,8 @@ use crate::message::{Message, Role};
 use crate::recall::{Ask, TurnRange};
 use crate::scope::Scope;
 use crate::session::{
-    Alignment, Asked, ClientIds, ClosedTurn, Fingerprint, Held, InTopic, OpenTurn, Outline, Placement, ReviseTurn,
-    SessionSeed, Shift, Step, Turn, TurnDraft, TurnStatus, align, late_results, with_results,
+    Alignment, Asked, ClientIds, ClosedTurn, Exchange, Held, InTopic, OpenTurn, Outline, Placement, ReviseTurn,
+    SessionSeed, Shift, Step, Turn, TurnDraft, TurnStatus, align, late_results, said_before, with_results,
 };
 use crate::store::{HistoryMatch, Moment, Trail};
 use crate::turn::clarify::{Answered, noted};
@@ -78,21 +78,44 @@ struct Found {
     fork: Option<SessionId>,
     /// Whether what is held could be read; if not, nothing of the client's history is taken for new.
     known: bool,
+    /// Whether it begins with this request, as far as that can be told.
+    begins: bool,
+    /// How many of the request's first exchanges were said before its first turn.
+    earlier: usize,
     held: Held,
     lock: SessionLock,
 }
 
 impl Found {
-    /// The first of a request's exchanges that is taken for new. What is in the conversation that was left is not taken twice.
+    /// Where a request belongs in it.
+    fn align(&mut self, asked: &Asked) -> Alignment {
+        self.earlier = said_before(&self.held, asked);
+        if self.earlier == 0 {
+            return align(&self.held, asked);
+        }
+        let mut alignment = align(&self.held, &asked.without_first(self.earlier));
+        if let Step::Append { import, .. } = &mut alignment.step {
+            *import += self.earlier;
+        }
+        alignment
+    }
+
+    /// The first of a request's exchanges that is taken for new.
     fn new_from(&self, asked: &Asked, import: usize) -> usize {
-        if self.fork.is_some() || !self.known { asked.exchanges.len() } else { import }
+        if asked.names_session && self.known { import } else { asked.exchanges.len() }
+    }
+
+    /// How many numbers are kept free for a history that is not taken in.
+    fn keeps_free(&self, asked: &Asked) -> u64 {
+        let is_told_of = self.begins && self.fork.is_none();
+        if is_told_of { asked.exchanges.iter().filter(|exchange| says_something(exchange)).count() as u64 } else { 0 }
     }
 
     /// What the client says was said before its question, where some of it is new here.
     fn brought(&self, asked: &Asked, step: &Step) -> Option<Vec<String>> {
         let Step::Append { import, .. } = step else { return None };
         let past = asked.exchanges.iter().flat_map(|exchange| &exchange.messages).filter(|message| message.is_spoken());
-        (self.new_from(asked, *import) < asked.exchanges.len())
+        (self.known && self.fork.is_none() && *import < asked.exchanges.len())
             .then(|| past.map(|message| message.text.clone()).collect())
     }
 
@@ -116,8 +139,8 @@ impl Run {
             return Ok(just_pass(Write::Nothing));
         };
         (asked.resends_history, asked.names_session) = (request.resends_history, request.session.is_some());
-        let found = self.find(request, &asked).await?;
-        let alignment = align(&found.held, &asked);
+        let mut found = self.find(request, &asked).await?;
+        let alignment = found.align(&asked);
         if asked.has_no_question() && !matches!(alignment.step, Step::Continue(_)) {
             // No turn waits for these results.
             return Ok(just_pass(Write::Nothing));
@@ -148,15 +171,18 @@ impl Run {
 
     /// The conversation: the one the client names, else the one in which this was said, else a new one.
     async fn find(&mut self, request: &ProxyRequest, asked: &Asked) -> Result<Found, TurnError> {
-        let who = if request.alone { self.scope.of_the_unnamed() } else { self.scope.clone() };
-        self.beginning = Fingerprint::beginning(who.tenant().as_str(), who.user().as_str());
         let (session, fork) = match request.session {
-            Some(session) => (session, None),
-            None => self.by_history(asked, &who, new_session(request, asked, &who)).await,
+            Some(session) => (Some(session), None),
+            // Two people who name nobody may say the same: what was said does not tell whose conversation it is.
+            None if request.alone => (None, None),
+            None => match self.by_history(asked).await {
+                Some(HistoryMatch::Continues(session)) => (Some(session), None),
+                Some(HistoryMatch::Forks(session)) if asked.carries_answers() => (None, Some(session)),
+                _ => (None, None),
+            },
         };
-        if request.alone {
-            self.scope = self.scope.alone_in(session);
-        }
+        let begins = session.is_none();
+        let session = session.unwrap_or_else(|| new_session(request, &self.scope));
         let lock = self.memory.lock_session(&self.scope, session).await;
         let outlines = (2 * asked.exchanges.len() + OUTLINES_SPARE).min(OUTLINES_MAX);
         let (held, known) = match self.held(session, outlines).await {
@@ -167,28 +193,26 @@ impl Run {
                 (Held::default(), false)
             }
         };
-        Ok(Found { session, fork, known, held, lock })
+        Ok(Found { session, fork, known, begins, earlier: 0, held, lock })
     }
 
-    async fn by_history(&self, asked: &Asked, who: &Scope, new: SessionId) -> (SessionId, Option<SessionId>) {
+    /// The conversation of this user in which this was said.
+    async fn by_history(&self, asked: &Asked) -> Option<HistoryMatch> {
         if !asked.tool_results.is_empty()
-            && let Some(HistoryMatch::Continues(session)) = self.on_trail(asked, who, asked.tool_results.clone()).await
+            && let Some(found) = self.on_trail(asked, asked.tool_results.clone()).await
         {
-            return (session, None);
+            return Some(found);
         }
         if !asked.carries_answers() && !asked.marked_as_retry {
-            return (new, None);
+            return None;
         }
-        match self.on_trail(asked, who, Vec::new()).await {
-            Some(HistoryMatch::Continues(session)) => (session, None),
-            Some(HistoryMatch::Forks(session)) if asked.carries_answers() => (new, Some(session)),
-            _ => (new, None),
-        }
+        self.on_trail(asked, Vec::new()).await
     }
 
-    async fn on_trail(&self, asked: &Asked, who: &Scope, calls: Vec<String>) -> Option<HistoryMatch> {
-        let trail = Trail { chain: asked.chain(self.beginning), question: asked.question, calls };
-        match self.memory.parts.store.match_history(who, trail).await {
+    async fn on_trail(&self, asked: &Asked, calls: Vec<String>) -> Option<HistoryMatch> {
+        let tail = asked.tail().filter(|_| calls.is_empty());
+        let trail = Trail { chain: asked.chain(self.beginning), question: asked.question, calls, tail };
+        match self.memory.parts.store.match_history(&self.scope, trail).await {
             Ok(found) => found,
             Err(error) => {
                 self.report(None, "match_history", &error);
@@ -354,7 +378,7 @@ impl Run {
         if request.live.is_some() {
             return Ok(self.let_in(asked, import, request.seed.clone()).await?);
         }
-        let turns = 1 + asked.exchanges.len().saturating_sub(import) as u64;
+        let turns = 1 + (asked.exchanges.len() - found.new_from(asked, import) + found.earlier) as u64;
         self.memory.tenants.admit_turns(self.scope.tenant(), found.held.turns.is_empty(), turns).await?;
         Ok(())
     }
@@ -423,19 +447,29 @@ impl Run {
         let now = self.memory.parts.clock.now();
         let before = asked.exchanges[..import].iter().fold(self.beginning, |chain, exchange| exchange.chained(chain));
         let before = (asked.carries_answers() || found.held.turns.is_empty()).then_some(before);
-        let draft = |exchange: &crate::session::Exchange| TurnDraft {
+        let draft = |exchange: &Exchange| TurnDraft {
             id: self.memory.parts.ids.turn(now),
             messages: exchange.messages.clone(),
             metadata: notes([("source", json!("client history"))]),
             created_at: None,
         };
         let ids = ClientIds { preamble: found.held.preamble(&asked), ..asked.ids.clone() };
-        let imported = asked.exchanges[import..].iter().filter(|exchange| exchange.messages[0].says_something());
-        let imported = imported.map(draft).collect();
+        let drafts =
+            |exchanges: &[Exchange]| exchanges.iter().filter(|exchange| says_something(exchange)).map(draft).collect();
+        let (imported, earlier) = (drafts(&asked.exchanges[import..]), drafts(&asked.exchanges[..found.earlier]));
+        let kept_free = found.keeps_free(&asked);
         let mut open = asked.open.into_iter();
         let question = open.next().expect("a request that asks nothing was passed on already");
-        let placement =
-            Placement { parent: found.known.then_some(parent), imported, then: open.collect(), shift, ids, before };
+        let placement = Placement {
+            parent: found.known.then_some(parent),
+            imported,
+            kept_free,
+            earlier,
+            then: open.collect(),
+            shift,
+            ids,
+            before,
+        };
         let mut seed: SessionSeed = request.seed.clone();
         if let Some(fork) = found.fork {
             seed.metadata.insert("forked_from".into(), fork.to_string().into());
@@ -481,12 +515,18 @@ fn taken_back(session: SessionId, shift: &Shift) -> Vec<TurnRange> {
 }
 
 /// The id of a conversation that begins here. A request with a name of its own begins the same conversation
-/// however often it is sent. People without a name must also ask the same thing: names are easily guessed.
-fn new_session(request: &ProxyRequest, asked: &Asked, who: &Scope) -> SessionId {
+/// however often it is sent. Names are easily guessed, so those of people without a name say nothing.
+fn new_session(request: &ProxyRequest, who: &Scope) -> SessionId {
     let ClientIds { question, answer, key, .. } = &request.ids;
-    let Some(name) = question.as_ref().or(answer.as_ref()).or(key.as_ref()) else { return request.new_session };
-    let said = if request.alone { format!("{:?}", asked.question) } else { String::new() };
-    SessionId::begun_by(who.tenant().as_str(), who.user().as_str(), &[name.as_str(), &said].join("\0"))
+    match question.as_ref().or(answer.as_ref()).or(key.as_ref()) {
+        Some(name) if !request.alone => SessionId::begun_by(who.tenant().as_str(), who.user().as_str(), name),
+        _ => request.new_session,
+    }
+}
+
+/// Whether an exchange is more than an empty message.
+fn says_something(exchange: &Exchange) -> bool {
+    exchange.messages[0].says_something()
 }
 
 /// Whether the model has answered with a call that waits for its result.

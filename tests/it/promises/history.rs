@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use serde_json::json;
+use recalld::store::StoreError;
+use serde_json::{Value, json};
 
 use crate::facts::{learn, listed};
 use crate::house::{Answer, House, SESSION, eventually};
-use crate::openai::{CHAT, ask, body, open, shown, talk};
+use crate::openai::{CHAT, ask, body, open, sessions, shown, talk};
 use crate::upstream::Recording;
 
 async fn with(house: &House, texts: &[&str], headers: &[(&str, &str)]) -> Answer {
@@ -14,6 +15,11 @@ async fn with(house: &House, texts: &[&str], headers: &[(&str, &str)]) -> Answer
     let answer = ask.json(body(talk(texts))).await;
     answer.expect(200);
     answer
+}
+
+/// The session that a request without an id is given.
+async fn unnamed(house: &House, texts: &[&str]) -> String {
+    with(house, texts, &[]).await.header("x-session-id").to_owned()
 }
 
 /// Each line is a request in one session (texts separated by `/`); answers are `answer N`.
@@ -183,4 +189,149 @@ async fn after_the_answer_it_is_an_edit() {
     ask(&house, &["a", "answer 1", MORE]).await;
     ask(&house, &["a", "answer 1", OTHER]).await;
     assert_eq!(shown(&house, SESSION).await, format!("a/answer 1/{OTHER}/answer 3"));
+}
+
+// --- Trimmed histories without an id --------------------------------------------------------------
+
+/// A client that keeps its last exchanges only, and nobody's id. Answers the sessions.
+async fn trimmed(house: &House, questions: usize, keep: impl Fn(&[String]) -> usize) -> Vec<Value> {
+    let mut said: Vec<String> = Vec::new();
+    for n in 1..=questions {
+        said.push(format!("question {n}"));
+        let sent: Vec<&str> = said[keep(&said)..].iter().map(String::as_str).collect();
+        let first = if said.len() % 2 == sent.len() % 2 { "user" } else { "assistant" };
+        let roles = ["user", "assistant"].into_iter().cycle().skip(usize::from(first == "assistant"));
+        let messages = sent.iter().zip(roles).map(|(text, role)| json!({"role": role, "content": text}));
+        house.post(CHAT).user("ann").json(body(messages.collect())).await.expect(200);
+        said.push(format!("answer {n}"));
+    }
+    house.pages_of("ann", "/api/v1/sessions?limit=50", "sessions").await
+}
+
+/// Trimming by whole exchanges, and so that an answer comes first: one session, each message once.
+#[tokio::test]
+async fn a_trimmed_history_is_one_conversation() {
+    for kept in [2, 3, 4, 5] {
+        let (house, _) = open();
+        let found = trimmed(&house, 8, |said| said.len().saturating_sub(kept + 1)).await;
+        assert_eq!(found.len(), 1, "the last {kept} messages are kept: {found:?}");
+        let turns = house.turns_of("ann", found[0]["id"].as_str().expect("an id")).await;
+        let asked: Vec<_> = turns.iter().map(|turn| turn["query_text"].as_str().expect("text").to_owned()).collect();
+        assert_eq!(asked, (1..=8).map(|n| format!("question {n}")).collect::<Vec<_>>());
+        assert!(turns.iter().all(|turn| turn["status"] == "complete"));
+    }
+}
+
+/// A trimmed history that asks its last question again is answered again.
+#[tokio::test]
+async fn a_trimmed_history_regenerates_its_last_answer() {
+    let (house, _) = open();
+    let first = unnamed(&house, &["a"]).await;
+    unnamed(&house, &["a", "answer 1", "b"]).await;
+    unnamed(&house, &["b", "answer 2", "c"]).await;
+    assert_eq!(unnamed(&house, &["b", "answer 2", "c"]).await, first);
+    assert_eq!(shown(&house, &first).await, "a/answer 1/b/answer 2/c/answer 4");
+}
+
+/// One that ends before the head leaves that conversation and hides nothing in it.
+#[tokio::test]
+async fn a_trimmed_history_that_ends_earlier_forks() {
+    let (house, _) = open();
+    let first = unnamed(&house, &["a"]).await;
+    unnamed(&house, &["a", "answer 1", "b"]).await;
+    unnamed(&house, &["a", "answer 1", "b", "answer 2", "c"]).await;
+    let fork = unnamed(&house, &["b", "answer 2", "C"]).await;
+    assert_ne!(fork, first);
+    assert_eq!(shown(&house, &first).await, "a/answer 1/b/answer 2/c/answer 3");
+    assert_eq!(shown(&house, &fork).await, "C/answer 4");
+    let seen = house.get(&format!("/api/v1/sessions/{fork}")).send().await.expect(200);
+    assert_eq!(seen["metadata"]["forked_from"], first);
+}
+
+/// The last exchange was said in two conversations, or is the beginning of another one: nobody knows which it is.
+#[tokio::test]
+async fn an_ambiguous_tail_matches_nothing() {
+    let (house, upstream) = open();
+    for _ in 0..2 {
+        upstream.says("Hello!");
+        unnamed(&house, &["Hi"]).await;
+    }
+    let new = unnamed(&house, &["x", "y", "Hi", "Hello!", "z"]).await;
+    assert_eq!(shown(&house, &new).await, "z/answer 3");
+    upstream.says("Welcome!");
+    unnamed(&house, &["Hey"]).await;
+    let other = unnamed(&house, &["x", "y", "Hey", "Welcome!", "z"]).await;
+    assert_eq!(shown(&house, &other).await, "z/answer 5");
+    assert_eq!(sessions(&house).await.len(), 5);
+}
+
+/// Of a history that nobody knows the question and its answer are stored; the rest when the client returns with the
+/// session's id, in its place, once.
+#[tokio::test]
+async fn an_unknown_history_is_taken_in_with_its_session_id() {
+    let (house, _) = open();
+    let id = unnamed(&house, &["a", "1", "b", "2", "c"]).await;
+    assert_eq!(shown(&house, &id).await, "c/answer 1");
+    assert_eq!(unnamed(&house, &["a", "1", "b", "2", "c", "answer 1", "d"]).await, id);
+    assert_eq!(shown(&house, &id).await, "c/answer 1/d/answer 2");
+    let named = [("x-session-id", id.as_str())];
+    // A message without history says nothing about what came before.
+    with(&house, &["e"], &named).await;
+    assert_eq!(shown(&house, &id).await, "c/answer 1/d/answer 2/e/answer 3");
+    let whole = ["a", "1", "b", "2", "c", "answer 1", "d", "answer 2", "e", "answer 3", "f"];
+    with(&house, &whole, &named).await;
+    assert_eq!(shown(&house, &id).await, "a/1/b/2/c/answer 1/d/answer 2/e/answer 3/f/answer 4");
+    let turns = house.turns(&id).await;
+    assert_eq!(
+        turns.iter().map(|turn| turn["turn_number"].as_u64()).collect::<Vec<_>>(),
+        (1..=6).map(Some).collect::<Vec<_>>()
+    );
+    let times: Vec<_> = turns.iter().map(|turn| turn["created_at"].as_str().expect("a time")).collect();
+    assert!(times.is_sorted(), "{times:?}");
+    let longer = [&whole[..], &["answer 4", "g"]].concat();
+    with(&house, &longer, &named).await;
+    assert_eq!(house.turns(&id).await.len(), 7);
+    let seen = house.get(&format!("/api/v1/sessions/{id}")).send().await.expect(200);
+    assert_eq!(seen["turns"], 7);
+    let found = house.post("/api/v1/recall").json(json!({"question": "b"})).await;
+    found.expect(200);
+}
+
+/// A client that returns with less than it sent at first brings what it has; the rest of the place stays empty.
+#[tokio::test]
+async fn a_shorter_history_is_taken_in_as_far_as_it_goes() {
+    let (house, _) = open();
+    let id = unnamed(&house, &["a", "1", "b", "2", "c"]).await;
+    let named = [("x-session-id", id.as_str())];
+    with(&house, &["b", "2", "c", "answer 1", "d"], &named).await;
+    assert_eq!(shown(&house, &id).await, "b/2/c/answer 1/d/answer 2");
+    with(&house, &["a", "1", "b", "2", "c", "answer 1", "d", "answer 2", "e"], &named).await;
+    assert_eq!(shown(&house, &id).await, "b/2/c/answer 1/d/answer 2/e/answer 3");
+}
+
+/// What was taken in and erased does not come back with the next request.
+#[tokio::test]
+async fn erased_history_is_not_taken_in_again() {
+    let (house, _) = open();
+    let id = unnamed(&house, &["a", "1", "b"]).await;
+    let named = [("x-session-id", id.as_str())];
+    with(&house, &["a", "1", "b", "answer 1", "c"], &named).await;
+    let first = house.turns(&id).await[0]["id"].as_str().expect("an id").to_owned();
+    house.ask("DELETE", &format!("/api/v1/turns/{first}")).send().await.expect(200);
+    with(&house, &["a", "1", "b", "answer 1", "c", "answer 2", "d"], &named).await;
+    assert_eq!(shown(&house, &id).await, "b/answer 1/c/answer 2/d/answer 3");
+}
+
+/// With a full disk the same rules hold, and everything is there once when there is room again.
+#[tokio::test]
+async fn an_outage_stores_a_trimmed_history_once() {
+    let (house, _) = open();
+    house.flaky.fail(Some(StoreError::Full("no space left".into())));
+    let id = unnamed(&house, &["x", "y", "a"]).await;
+    assert_eq!(unnamed(&house, &["a", "answer 1", "b"]).await, id);
+    assert_eq!(unnamed(&house, &["b", "answer 2", "c"]).await, id);
+    house.flaky.fail(None);
+    assert_eq!(house.store.flush().await, 0);
+    assert_eq!(shown(&house, &id).await, "a/answer 1/b/answer 2/c/answer 3");
+    assert_eq!(sessions(&house).await.len(), 1);
 }
