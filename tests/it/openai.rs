@@ -263,7 +263,7 @@ async fn modes_record_and_remind_as_they_say() {
     for (mode, reminded, recorded, status) in [
         ("active", true, true, "ok"),
         ("passive", false, true, "ok"),
-        ("read", true, false, "off"),
+        ("read", true, false, "read"),
         ("off", false, false, "off"),
     ] {
         let (house, upstream, answer) = in_mode(mode, talk(&["now"])).await;

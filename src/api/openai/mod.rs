@@ -78,14 +78,14 @@ impl App {
         if asked.request.mode == Mode::Off {
             return self.leave_no_trace(asked, bytes).await;
         }
-        let shared = asked.scope.shared();
+        let (shared, mode) = (asked.scope.shared(), asked.request.mode);
         let turn = self.memory.proxy(&asked.scope, asked.request).await?;
         // Nobody waits for files to be read, or for the tenant to learn.
         if let Some(said) = &asked.said {
             self.memory.learn_for_tenant(&shared, said);
         }
         asked.files.into_iter().for_each(|file| self.memory.add_in_background(&shared, file));
-        Ok(answer(turn))
+        Ok(answer(turn, mode))
     }
 
     /// Nothing is remembered of it, so it goes on byte for byte, unless there is something in it for us alone.
@@ -159,12 +159,12 @@ pub(super) fn tenant_in(method: &Method, uri: &Uri) -> Option<Tenant> {
 }
 
 /// The answer as it comes.
-fn answer(turn: ProxiedTurn) -> Response {
+fn answer(turn: ProxiedTurn, mode: Mode) -> Response {
     let ProxiedTurn { head, body } = turn;
     let pieces = stream::unfold(body, |mut body| async move { body.recv().await.map(|piece: Bytes| (piece, body)) });
     let body = Body::from_stream(pieces.map(Ok::<_, Infallible>));
     let mut response = respond(head.status, head.headers.clone(), body);
-    mark(response.headers_mut(), &head);
+    mark(response.headers_mut(), &head, mode);
     response
 }
 
@@ -175,13 +175,18 @@ fn respond(status: StatusCode, headers: HeaderMap, body: Body) -> Response {
     response
 }
 
-fn mark(headers: &mut HeaderMap, head: &Head) {
+fn mark(headers: &mut HeaderMap, head: &Head, mode: Mode) {
     let mut set = |name: HeaderName, text: String| {
         if let Ok(value) = HeaderValue::try_from(text) {
             headers.insert(name, value);
         }
     };
-    let status = head.health.map_or("off", Health::as_str);
+    let status = match (head.health, mode) {
+        (Some(health), _) => health.as_str(),
+        // Nothing was to be stored.
+        (None, Mode::Read) => "read",
+        (None, _) => Health::Degraded.as_str(),
+    };
     set(STATUS_HEADER, status.to_owned());
     if let (Some(session), Some(turn)) = (head.session, head.turn) {
         set(SESSION_HEADER, session.to_string());

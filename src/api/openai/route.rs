@@ -54,6 +54,12 @@ impl Route {
     }
 }
 
+/// Whether a path asks for models, whosever they are.
+pub(super) fn asks_for_models(path: &str) -> bool {
+    let below = path.strip_prefix("/v1/").unwrap_or("");
+    below.split('/').take(2).any(|step| step == "models")
+}
+
 fn endpoint(method: &Method, path: &str) -> Option<Endpoint> {
     let first = path.split('/').next().unwrap_or("");
     match (method, path) {

@@ -1,19 +1,26 @@
-//! Errors under `/v1` as OpenAI puts them, so that its clients understand them.
+//! Errors under `/v1` as OpenAI puts them, so that its clients understand them, and the status of memory on every response.
 
 use axum::Json;
 use axum::extract::Request;
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
+use super::route::asks_for_models;
 use crate::api::error::{CODE_HEADER, ErrorView};
+use crate::api::headers::STATUS_HEADER;
 
-/// Rewrites our errors for OpenAI's clients; everything else passes.
+/// Rewrites our errors for OpenAI's clients, and says of what memory had no part in that it had none.
 pub(in crate::api) async fn shape(request: Request, next: Next) -> Response {
-    let theirs = request.uri().path().starts_with("/v1/");
+    let path = request.uri().path();
+    let below_v1 = path.starts_with("/v1/");
+    let has_status = below_v1 && !asks_for_models(path);
     let mut response = next.run(request).await;
-    let Some(error) = response.extensions_mut().remove::<ErrorView>().filter(|_| theirs) else { return response };
+    if has_status && !response.headers().contains_key(&STATUS_HEADER) {
+        response.headers_mut().insert(STATUS_HEADER, HeaderValue::from_static("off"));
+    }
+    let Some(error) = response.extensions_mut().remove::<ErrorView>().filter(|_| below_v1) else { return response };
     let code = response.headers().get(&CODE_HEADER).and_then(|code| code.to_str().ok()).unwrap_or("").to_owned();
     let message = match error.detail.as_str() {
         "" => error.error,
