@@ -149,6 +149,10 @@ pub struct Meters {
     pub without_user: Counter,
     /// Clients' errands that were passed on and left no trace.
     pub tasks: Counter,
+    /// Conversations' requests under `/v1` that were to leave no trace.
+    pub chats_without_memory: Counter,
+    /// Other requests under `/v1` by which a model generated something.
+    pub generated_without_memory: Counter,
     /// Questions put to the model.
     pub model_questions: Counter,
     /// Questions the model did not answer.

@@ -147,7 +147,7 @@ fn memory_lines(meters: &MemoryMeters) -> String {
     text
 }
 
-fn counters(meters: &Meters) -> [(&'static str, &'static str, u64); 43] {
+fn counters(meters: &Meters) -> [(&'static str, &'static str, u64); 45] {
     [
         ("requests", "Requests of every kind.", meters.requests.get()),
         ("turns_stored", "Turns whose ending reached the disk.", meters.turns_stored.get()),
@@ -190,6 +190,16 @@ fn counters(meters: &Meters) -> [(&'static str, &'static str, u64); 43] {
         ("without_session", "Those that named no session.", meters.without_session.get()),
         ("without_user", "Those that named no user.", meters.without_user.get()),
         ("tasks", "Clients' errands that were passed on and left no trace.", meters.tasks.get()),
+        (
+            "chats_without_memory",
+            "Requests of conversations that were to leave no trace.",
+            meters.chats_without_memory.get(),
+        ),
+        (
+            "generated_without_memory",
+            "Requests under /v1 that generate and are no chat.",
+            meters.generated_without_memory.get(),
+        ),
         ("model_questions", "Questions put to the model.", meters.model_questions.get()),
         ("model_failures", "Questions the model did not answer.", meters.model_failures.get()),
     ]

@@ -95,9 +95,9 @@ impl App {
         let mut response = self.pass_on(scope.tenant(), Passed { body, ..request.passed }).await?;
         let status = if task { "task" } else { "off" };
         response.headers_mut().insert(STATUS_HEADER, HeaderValue::from_static(status));
-        if task {
-            self.memory.meters().tasks.one();
-        }
+        let meters = self.memory.meters();
+        let counter = if task { &meters.tasks } else { &meters.chats_without_memory };
+        counter.one();
         Ok(response)
     }
 
@@ -106,6 +106,9 @@ impl App {
         let (parts, body) = request.into_parts();
         let access = access(parts.extensions.get())?;
         let body = self.read_bytes(body).await?;
+        if route.generates(&parts.method) {
+            self.memory.meters().generated_without_memory.one();
+        }
         let bearer = bearer(&parts.headers, &access);
         let passed = Passed { method: parts.method, path: route.path, headers: onward(&parts.headers), body, bearer };
         self.pass_on(&access.tenant, passed).await

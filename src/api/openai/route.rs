@@ -30,6 +30,10 @@ pub(super) struct Route {
 /// What is passed on untouched. Provider-side files and batches are not: they would mix tenants.
 const PASSED_ON: [&str; 5] = ["embeddings", "completions", "audio", "images", "moderations"];
 
+/// Steps of a path by which a model generates something, at the providers there are.
+const GENERATING: [&str; 9] =
+    ["completions", "responses", "messages", "generations", "edits", "variations", "speech", "generate", "runs"];
+
 /// Where files go, at providers and here.
 const UPLOADS: [&str; 4] = ["files", "uploads", "vector_stores", "knowledge"];
 
@@ -51,6 +55,14 @@ impl Route {
         };
         let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
         Ok(Self { endpoint, scope: scope?, path: format!("{rest}{query}") })
+    }
+}
+
+impl Route {
+    /// Whether a model generates something on such a request.
+    pub(super) fn generates(&self, method: &Method) -> bool {
+        let path = self.path.split('?').next().unwrap_or_default();
+        *method == Method::POST && path.split('/').any(|step| GENERATING.contains(&step))
     }
 }
 
@@ -118,6 +130,22 @@ mod tests {
         check(Method::POST, "/v1/v1x/chat/completions", Some((Endpoint::Chat, "v1x", None, chat)));
         check(Method::GET, "/v1/acme/models?x=1", Some((Endpoint::Models, "acme", None, "models?x=1")));
         check(Method::POST, "/v1/audio/speech", Some((Endpoint::Other, "default", None, "audio/speech")));
+    }
+
+    #[test]
+    fn requests_that_generate_are_told() {
+        let generates = |path: &str| {
+            let uri = format!("/v1/{path}").parse().expect("a URI");
+            Route::of(&Method::POST, &uri, true).expect("all is passed on").generates(&Method::POST)
+        };
+        for path in
+            ["completions", "responses", "images/edits", "audio/speech?x=1", "acme/completions", "threads/t/runs"]
+        {
+            assert!(generates(path), "{path}");
+        }
+        for path in ["embeddings", "moderations", "audio/transcriptions", "files", "models/completions-1"] {
+            assert!(!generates(path), "{path}");
+        }
     }
 
     #[test]

@@ -34,6 +34,10 @@ pub(in crate::api) struct StatsView {
     chat_requests: Option<u64>,
     without_session: Option<u64>,
     without_user: Option<u64>,
+    /// Those that were to leave no trace (mode `off`, temporary chats), and requests under `/v1` that let a model generate
+    /// something and are no chat completions: nothing of them is remembered.
+    chats_without_memory: Option<u64>,
+    generated_without_memory: Option<u64>,
     /// Jobs of everybody that wait, of those the ones that failed before, and those that were given up.
     jobs_queued: Option<u64>,
     jobs_failing: Option<u64>,
@@ -121,6 +125,8 @@ pub(in crate::api) async fn show(
         chat_requests: of_all(meters.chat_requests.get()),
         without_session: of_all(meters.without_session.get()),
         without_user: of_all(meters.without_user.get()),
+        chats_without_memory: of_all(meters.chats_without_memory.get()),
+        generated_without_memory: of_all(meters.generated_without_memory.get()),
         jobs_queued: of_all(jobs.queued),
         jobs_failing: of_all(jobs.failing),
         jobs_dead: of_all(jobs.dead),

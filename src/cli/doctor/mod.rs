@@ -92,6 +92,11 @@ async fn examine(common: &Common) -> Vec<Check> {
         }
     };
     let settings = &loaded.settings;
+    if common.server().is_some() {
+        // Whoever names a server asks about it; this machine may have nothing to do with it.
+        checks.extend(there::server(common, settings, None).await.0);
+        return checks;
+    }
     let data = settings.data_file(variable);
     // Where there is a database, no file is looked at.
     let seen = if settings.database_url().is_some() { Ok(None) } else { Sqlite::inspect(&data) };

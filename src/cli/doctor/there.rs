@@ -79,6 +79,7 @@ async fn visit(doors: &Client, url: &str) -> (Vec<Check>, bool) {
                 memory::judge(&stats),
                 facts::judge(&stats),
                 judge_ids(&stats),
+                judge_passed(&stats),
             ]
             .into_iter()
             .flatten(),
@@ -105,6 +106,25 @@ fn judge_ids(stats: &Value) -> Option<Check> {
             format!(
                 "{told}; if several people use this server, set X-User-ID (Open WebUI: \
                  ENABLE_FORWARD_USER_INFO_HEADERS=true, see docs/open-webui.md)"
+            ),
+        )),
+    }
+}
+
+/// What models generated without memory. Nothing to say while there was nothing.
+fn judge_passed(stats: &Value) -> Option<Check> {
+    let count = |name: &str| stats[name].as_u64().unwrap_or_default();
+    let (generated, chats) = (count("generated_without_memory"), count("chats_without_memory"));
+    let off = format!("{} with the mode `off` or temporary", counted(chats, "chat"));
+    match (generated, chats) {
+        (0, 0) => None,
+        (0, _) => Some(Check::ok("passed", format!("{off} passed without memory"))),
+        _ => Some(Check::warn(
+            "passed",
+            format!(
+                "{} under /v1 that generate passed without memory (completions, responses, images, speech), and {off}; only \
+                 chat/completions is remembered: switch the client to it",
+                counted(generated, "request")
             ),
         )),
     }
@@ -259,6 +279,12 @@ mod tests {
         assert!(judge_ids(&stats(0)).is_none());
         assert_eq!(judge_ids(&ids(0)).expect("requests came").status, Status::Ok);
         assert_eq!(judge_ids(&ids(2)).expect("requests came").status, Status::Warn);
+        let passed = |generated: u64, chats: u64| {
+            judge_passed(&json!({ "generated_without_memory": generated, "chats_without_memory": chats }))
+        };
+        assert!(passed(0, 0).is_none());
+        assert_eq!(passed(0, 1).expect("told").status, Status::Ok);
+        assert_eq!(passed(2, 1).expect("told").status, Status::Warn);
         let waiting = judge_stats(&stats(3));
         assert_eq!(waiting.status, Status::Warn);
         assert!(waiting.detail.contains("3 turns waiting"), "{}", waiting.detail);
