@@ -31,6 +31,11 @@ pub(super) const SESSION_HEADER: HeaderName = HeaderName::from_static("x-session
 /// The tenant, on doors without one in the path.
 const TENANT_HEADER: HeaderName = HeaderName::from_static("x-tenant-id");
 
+/// What to do where only a signed token names a user.
+const NO_TOKEN: &str = "only the signed token in X-OpenWebUI-User-Jwt names a user here (`openwebui_jwt_secret_env`); have Open \
+                        WebUI send it: ENABLE_FORWARD_USER_INFO_HEADERS=true, and FORWARD_USER_INFO_HEADER_JWT_SECRET with the \
+                        same secret as here";
+
 /// How the doors tell people apart.
 pub(super) struct Rules {
     /// In the order they are believed.
@@ -237,6 +242,7 @@ impl App {
         let named = rules.user(visitor, &visitor.access, elsewhere, self.clock())?;
         rules.scope(&visitor.access, named, session).ok_or_else(|| {
             let detail = match visitor.access.trust_identity {
+                _ if rules.token_secret.is_some() => NO_TOKEN,
                 true => "each session is a user of its own here (`unidentified`); name a user with X-User-ID",
                 false => "this key speaks for no user and is not believed when it names one (`trust_identity`)",
             };
@@ -250,7 +256,10 @@ impl App {
         match scope.user().as_str() == user {
             true => Ok(scope),
             false => {
-                let detail = format!("there is no user `{user}` for whoever asks");
+                let mut detail = format!("there is no user `{user}` for whoever asks");
+                if self.doors.rules.token_secret.is_some() {
+                    detail = format!("{detail}; {NO_TOKEN}");
+                }
                 Err(ApiError::new(StatusCode::NOT_FOUND, "unknown_user", "User not found", detail))
             }
         }

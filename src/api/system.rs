@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::{StatusCode, header};
+use axum::http::{StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -10,6 +10,7 @@ use utoipa::ToSchema;
 use super::App;
 use super::error::{ApiError, ErrorView};
 use super::measure::Gauges;
+use super::openai;
 
 /// A sign of life.
 #[derive(Debug, Serialize, ToSchema)]
@@ -51,7 +52,10 @@ pub(super) async fn openapi() -> Response {
     ([(header::CONTENT_TYPE, "application/json")], super::openapi_json()).into_response()
 }
 
-pub(super) async fn unknown_route() -> ApiError {
+pub(super) async fn unknown_route(uri: Uri) -> ApiError {
+    if openai::lacks_v1(uri.path()) {
+        return openai::without_v1();
+    }
     ApiError::new(StatusCode::NOT_FOUND, "unknown_route", "No such route", "see /openapi.json for the routes there are")
 }
 

@@ -22,11 +22,17 @@ const LEEWAY_SECONDS: f64 = 60.0;
 /// Why a token is not believed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum TokenError {
-    #[error("is not a JSON Web Token")]
+    #[error(
+        "is not a JSON Web Token; Open WebUI makes one when its FORWARD_USER_INFO_HEADER_JWT_SECRET is set, other programs sign \
+         one with HS256 and the same secret"
+    )]
     Malformed,
     #[error("is signed with `{0}`, it must be HS256")]
     Algorithm(String),
-    #[error("is not signed with our secret (`openwebui_jwt_secret_env`)")]
+    #[error(
+        "is not signed with our secret; the variable that `openwebui_jwt_secret_env` names and Open WebUI's \
+         FORWARD_USER_INFO_HEADER_JWT_SECRET must hold the same"
+    )]
     Signature,
     #[error("is signed but does not say for whom (`sub`) or until when (`exp`)")]
     Claims,

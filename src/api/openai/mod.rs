@@ -10,6 +10,7 @@ mod route;
 mod shape;
 
 pub(super) use models::ModelCache;
+pub(super) use route::{lacks_v1, without_v1};
 pub(super) use shape::shape;
 
 use std::convert::Infallible;

@@ -72,6 +72,20 @@ pub(super) fn asks_for_models(path: &str) -> bool {
     below.split('/').take(2).any(|step| step == "models")
 }
 
+/// Whether a path is one of OpenAI's, at another place than below `/v1`.
+pub(in crate::api) fn lacks_v1(path: &str) -> bool {
+    let first = path.trim_start_matches('/').split('/').next().unwrap_or("");
+    let known = PASSED_ON.contains(&first) || ["models", "responses"].contains(&first);
+    !path.starts_with("/v1/") && (known || path.ends_with("/chat/completions"))
+}
+
+/// The error of such a path.
+pub(in crate::api) fn without_v1() -> ApiError {
+    let detail = "recalld answers OpenAI's clients below /v1: end the client's base URL in /v1, for example \
+                  http://127.0.0.1:7077/v1 (a tenant stands behind it: /v1/acme)";
+    ApiError::new(StatusCode::NOT_FOUND, "base_url_without_v1", "Wrong base URL", detail)
+}
+
 fn endpoint(method: &Method, path: &str) -> Option<Endpoint> {
     let first = path.split('/').next().unwrap_or("");
     match (method, path) {
@@ -90,7 +104,19 @@ fn uploads_in_a_visit(path: &str) -> bool {
     UPLOADS.contains(&to) && path_scope(scope).is_ok_and(|scope| scope.ephemeral.is_some())
 }
 
+/// How clients are told to use chat completions, by name.
+const CHAT_SWITCHES: &str = "OpenAI SDK: client.chat.completions.create(…); Agents SDK: \
+    set_default_openai_api(\"chat_completions\"); LangChain: ChatOpenAI(use_responses_api=False); Pydantic AI: \
+    OpenAIChatModel; Vercel AI SDK: openai.chat(…); Open WebUI: API type `Chat Completions`";
+
 fn unknown(path: &str) -> ApiError {
+    if path.split('/').take(2).any(|step| step == "responses") {
+        let detail = format!(
+            "recalld remembers chat completions, and /v1/{path} is not answered here; switch the client to chat completions \
+             ({CHAT_SWITCHES})"
+        );
+        return ApiError::new(StatusCode::NOT_FOUND, "unknown_route", "No such route", detail);
+    }
     let detail = format!("there is no /v1/{path} here; chat/completions, models, {} are", PASSED_ON.join(", "));
     ApiError::new(StatusCode::NOT_FOUND, "unknown_route", "No such route", detail)
 }
@@ -145,6 +171,17 @@ mod tests {
         }
         for path in ["embeddings", "moderations", "audio/transcriptions", "files", "models/completions-1"] {
             assert!(!generates(path), "{path}");
+        }
+    }
+
+    #[test]
+    fn paths_beside_v1_are_told() {
+        for path in ["/chat/completions", "/models/m", "/api/v1/chat/completions", "/v2/chat/completions", "/responses"]
+        {
+            assert!(lacks_v1(path), "{path}");
+        }
+        for path in ["/chat", "/v1/chat/completions", "/v1/x/models", "/api/v1/topics", "/", "/modelsx"] {
+            assert!(!lacks_v1(path), "{path}");
         }
     }
 

@@ -7,7 +7,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
-use super::route::asks_for_models;
+use super::route::{asks_for_models, lacks_v1};
 use crate::api::error::{CODE_HEADER, ErrorView};
 use crate::api::headers::STATUS_HEADER;
 
@@ -15,12 +15,12 @@ use crate::api::headers::STATUS_HEADER;
 pub(in crate::api) async fn shape(request: Request, next: Next) -> Response {
     let path = request.uri().path();
     let below_v1 = path.starts_with("/v1/");
-    let has_status = below_v1 && !asks_for_models(path);
+    let (theirs, has_status) = (below_v1 || lacks_v1(path), below_v1 && !asks_for_models(path));
     let mut response = next.run(request).await;
     if has_status && !response.headers().contains_key(&STATUS_HEADER) {
         response.headers_mut().insert(STATUS_HEADER, HeaderValue::from_static("off"));
     }
-    let Some(error) = response.extensions_mut().remove::<ErrorView>().filter(|_| below_v1) else { return response };
+    let Some(error) = response.extensions_mut().remove::<ErrorView>().filter(|_| theirs) else { return response };
     let code = response.headers().get(&CODE_HEADER).and_then(|code| code.to_str().ok()).unwrap_or("").to_owned();
     let message = match error.detail.as_str() {
         "" => error.error,

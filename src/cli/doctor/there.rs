@@ -104,8 +104,9 @@ fn judge_ids(stats: &Value) -> Option<Check> {
         _ => Some(Check::warn(
             "ids",
             format!(
-                "{told}; if several people use this server, set X-User-ID (Open WebUI: \
-                 ENABLE_FORWARD_USER_INFO_HEADERS=true, see docs/open-webui.md)"
+                "{told}; if several people use this server, have each request name its user: X-User-ID, or the signed token \
+                 alone where `openwebui_jwt_secret_env` is set (Open WebUI: ENABLE_FORWARD_USER_INFO_HEADERS=true, see \
+                 docs/open-webui.md)"
             ),
         )),
     }
