@@ -152,7 +152,7 @@ mod tests {
         check(&format!("🏴 {}\u{e007f}", tags("gbeng")), "🏴 ");
         check("x\u{fe0f}\u{e0150}\u{e0151}\u{fe00}y \u{e0152}z", "xy z");
         check("葛\u{e0100}\u{e0151}\u{fe00} ❤\u{fe0f}\u{fe0f}\u{fe00}", "葛\u{e0100} ❤\u{fe0f}");
-        check("👩\u{200d}\u{200d}👧 👩\u{200d}x", "👩👧 👩x");
+        check("👩\u{200d}\u{200d}👧 👩\u{200d}x", "👩\u{200d}👧 👩x");
     }
 
     #[test]
