@@ -65,6 +65,9 @@ impl Failure {
 
     fn hint(&self) -> Option<&'static str> {
         match self {
+            Self::Refused { code, .. } if code == "invalid_user_token" => {
+                Some("give this shell the server's secret, in the variable that `openwebui_jwt_secret_env` names")
+            }
             Self::Refused { status: 401, .. } => {
                 Some("show a key with --key or RECALLD_KEY (RECALLD_API_KEY, if it is the one of the settings)")
             }
@@ -75,7 +78,10 @@ impl Failure {
                 Some("`recalld tenants create NAME` writes it down")
             }
             Self::Refused { code, .. } if code == "unknown_key" => Some("`recalld keys list` shows their ids"),
-            Self::Refused { code, .. } if code == "no_user" => Some("name yourself with --user NAME or RECALLD_USER"),
+            Self::Refused { code, .. } if code == "no_user" => Some(
+                "name yourself with --user NAME or RECALLD_USER (signed, where the server wants that: with its \
+                 `openwebui_jwt_secret_env` in this shell)",
+            ),
             Self::Refused { status: 404, code, .. } if code == "unknown_route" => {
                 Some("the server may be of another version; see `recalld doctor`")
             }
@@ -209,6 +215,8 @@ mod tests {
         let told = Complaint::of(&refused(400, "no_user"));
         assert_eq!((told.error.as_str(), told.detail.as_str()), ("No such thing", "it is not there"));
         assert!(told.hint.is_some_and(|hint| hint.contains("--user")));
+        let unsigned = Complaint::of(&refused(401, "invalid_user_token"));
+        assert!(unsigned.hint.is_some_and(|hint| hint.contains("openwebui_jwt_secret_env")));
     }
 
     #[test]
