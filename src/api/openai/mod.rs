@@ -33,8 +33,8 @@ use crate::memory::Memory;
 use crate::mode::Mode;
 use crate::model::relay::{Passed, onward};
 use crate::scope::Tenant;
-use crate::turn::Health;
 use crate::turn::proxy::{Head, ProxiedTurn};
+use crate::turn::{Health, TurnError};
 
 /// Any chat completion request; fields nobody knows pass through.
 #[derive(Debug, ToSchema)]
@@ -80,13 +80,25 @@ impl App {
             return self.leave_no_trace(asked, bytes).await;
         }
         let (shared, mode) = (asked.scope.shared(), asked.request.mode);
-        let turn = self.memory.proxy(&asked.scope, asked.request).await?;
+        let turn = match self.memory.proxy(&asked.scope, asked.request).await {
+            Err(error @ TurnError::Model(_)) => return Ok(self.failed(error, mode)),
+            turn => turn?,
+        };
         // Nobody waits for files to be read, or for the tenant to learn.
         if let Some(said) = &asked.said {
             self.memory.learn_for_tenant(&shared, said);
         }
         asked.files.into_iter().for_each(|file| self.memory.add_in_background(&shared, file));
         Ok(answer(turn, mode))
+    }
+
+    /// The error of a model that gave no answer. The question is stored all the same, as that of a failed turn.
+    fn failed(&self, error: TurnError, mode: Mode) -> Response {
+        let kept = if (self.doors.store)().is_normal() { Health::Ok } else { Health::Degraded };
+        let status = if mode == Mode::Read { "read" } else { kept.as_str() };
+        let mut response = ApiError::from(error).into_response();
+        response.headers_mut().insert(STATUS_HEADER, HeaderValue::from_static(status));
+        response
     }
 
     /// Nothing is remembered of it, so it goes on byte for byte, unless there is something in it for us alone.
