@@ -1,6 +1,9 @@
 //! Whether the server lives, and what it counted.
 
+use std::sync::LazyLock;
+
 use axum::Json;
+use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
@@ -46,10 +49,13 @@ pub(super) async fn metrics(State(app): State<App>) -> Response {
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
 }
 
+/// The description, made once: it is the same for everybody, and anybody may ask for it.
+static OPENAPI: LazyLock<Bytes> = LazyLock::new(|| super::openapi_json().into());
+
 /// This description.
 #[utoipa::path(get, path = "/openapi.json", responses((status = 200, content_type = "application/json", body = String)))]
 pub(super) async fn openapi() -> Response {
-    ([(header::CONTENT_TYPE, "application/json")], super::openapi_json()).into_response()
+    ([(header::CONTENT_TYPE, "application/json")], OPENAPI.clone()).into_response()
 }
 
 pub(super) async fn unknown_route(uri: Uri) -> ApiError {

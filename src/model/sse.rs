@@ -11,11 +11,22 @@ use std::collections::VecDeque;
 /// How large an event may be that has not ended yet. A model's piece is a few hundred bytes.
 pub(crate) const EVENT_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// An event, or one line of it, has outgrown its bound.
+/// How many bytes of a stream may be comments and empty events. A comment every second that the model is still thinking
+/// is 100 KB in an hour.
+const SILENT_BYTES_MAX: usize = 1024 * 1024;
+
+/// A stream has outgrown a bound.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("an event is longer than {bytes_max} bytes")]
-pub(crate) struct TooLong {
-    bytes_max: usize,
+pub(crate) enum TooLong {
+    /// An event, or one line of it.
+    #[error("an event is longer than {bytes_max} bytes")]
+    Event {
+        /// The bound.
+        bytes_max: usize,
+    },
+    /// Comments and empty events, all together.
+    #[error("more than {SILENT_BYTES_MAX} bytes of it are comments")]
+    Comments,
 }
 
 /// Everything up to and including a blank line.
@@ -42,6 +53,8 @@ pub(crate) struct Events {
     after_cr: bool,
     /// A byte order mark is allowed before the first line, and nowhere else.
     at_start: bool,
+    /// Bytes of events without data.
+    silent_bytes: usize,
 }
 
 impl Default for Events {
@@ -53,7 +66,7 @@ impl Default for Events {
 impl Events {
     pub(crate) fn with_bound(bytes_max: usize) -> Self {
         let (event, whole) = (Event::default(), VecDeque::new());
-        Self { bytes_max, event, line_at: 0, whole, after_cr: false, at_start: true }
+        Self { bytes_max, event, line_at: 0, whole, after_cr: false, at_start: true, silent_bytes: 0 }
     }
 
     /// Takes in what arrived. Events that became whole before an error can still be taken.
@@ -71,6 +84,9 @@ impl Events {
             self.grow(&rest[..end])?;
             self.after_cr = rest[end] == b'\r';
             self.end_line(rest[end]);
+            if self.silent_bytes > SILENT_BYTES_MAX {
+                return Err(TooLong::Comments);
+            }
             rest = &rest[end + 1..];
         }
         Ok(())
@@ -97,7 +113,7 @@ impl Events {
     fn grow(&mut self, bytes: &[u8]) -> Result<(), TooLong> {
         // A line end is never too long: it is what brings an event to its end.
         if !bytes.is_empty() && self.event.raw.len() + bytes.len() > self.bytes_max {
-            return Err(TooLong { bytes_max: self.bytes_max });
+            return Err(TooLong::Event { bytes_max: self.bytes_max });
         }
         self.event.raw.extend_from_slice(bytes);
         Ok(())
@@ -121,6 +137,9 @@ impl Events {
     fn end_event(&mut self) {
         let event = std::mem::take(&mut self.event);
         self.line_at = 0;
+        if event.data.as_deref().is_none_or(|data| data.trim().is_empty()) {
+            self.silent_bytes += event.raw.len();
+        }
         match self.whole.back_mut() {
             // A flood of line breaks is one event without data, not a million.
             Some(last) if last.data.is_none() && event.data.is_none() && !last.is_tail => last.raw.extend(event.raw),
@@ -201,7 +220,7 @@ mod tests {
     fn an_event_may_fill_its_bound_and_no_more() {
         let mut events = Events::with_bound(12);
         assert_eq!(events.push(b"data: 123456\n\n"), Ok(()));
-        assert_eq!(events.push(b"data: 1234567"), Err(TooLong { bytes_max: 12 }));
+        assert_eq!(events.push(b"data: 1234567"), Err(TooLong::Event { bytes_max: 12 }));
         assert_eq!(events.take().as_deref(), Some("123456"), "what was whole is not lost");
     }
 
@@ -209,7 +228,23 @@ mod tests {
     fn many_lines_count_as_one_event() {
         let mut events = Events::with_bound(27);
         assert_eq!(events.push(b"data: 1234\n: comment\n"), Ok(()));
-        assert_eq!(events.push(b"data: 9\n"), Err(TooLong { bytes_max: 27 }));
+        assert_eq!(events.push(b"data: 9\n"), Err(TooLong::Event { bytes_max: 27 }));
+    }
+
+    #[test]
+    fn comments_have_a_bound_of_their_own() {
+        let comment = format!(": {}\n\n", "x".repeat(60));
+        for (filler, name) in [(comment.as_str(), "comments"), ("\n", "blank lines"), ("data:\n\n", "empty data")] {
+            let mut events = Events::default();
+            let fitting = SILENT_BYTES_MAX / filler.len();
+            for _ in 0..fitting {
+                events.push(filler.as_bytes()).expect("within the bound");
+            }
+            events.push(b"data: said\n\n").expect("words are not bounded here");
+            assert_eq!(events.push(filler.repeat(2).as_bytes()), Err(TooLong::Comments), "{name}");
+            let said = std::iter::from_fn(|| events.take()).filter(|data| !data.is_empty());
+            assert_eq!(said.collect::<Vec<_>>(), ["said"], "{name}");
+        }
     }
 
     #[test]
