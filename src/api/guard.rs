@@ -179,7 +179,7 @@ fn last_address(headers: &HeaderMap, name: &HeaderName) -> Option<IpAddr> {
 }
 
 /// Whoever has one address of version 6 has all of its network.
-fn network(address: IpAddr) -> IpAddr {
+pub(super) fn network(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V6(address) => match address.to_ipv4_mapped() {
             Some(address) => IpAddr::V4(address),

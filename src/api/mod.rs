@@ -3,23 +3,27 @@
 //! Reading order: the routes here, `cross_origin` (pages of other sites), `guard` (who may come in), `rights` (what each route takes), `access` (what whoever came in
 //! may do), `identity` (who is who), then the doors:
 //! `chat`, `openai`, `rest`, `system`. `error` alone knows status codes, `body` how a body is read, `headers` what an
-//! answer says about itself, `server` and `greeting` how connections are served.
+//! answer says about itself, `server` how connections are served.
 
 mod access;
+mod activity;
 mod body;
 mod chat;
+mod connections;
 mod cross_origin;
 mod error;
-mod greeting;
+mod exchange;
 mod guard;
 mod headers;
 mod identity;
 mod measure;
 mod openai;
+mod pace;
 mod params;
 mod rest;
 mod rights;
 pub mod server;
+mod stream;
 mod system;
 mod view;
 

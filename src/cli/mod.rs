@@ -30,6 +30,7 @@ mod clarifications;
 mod cleanup;
 mod completions;
 mod config;
+mod descriptors;
 mod digest;
 mod doctor;
 mod export;

@@ -11,7 +11,7 @@ use tracing::info;
 use super::engine::Engine;
 use super::failure::Advised;
 use super::upstream::Upstream;
-use super::{Common, logging, output};
+use super::{Common, descriptors, logging, output};
 use crate::api::router;
 use crate::api::server::{ServerLimits, asked_to_stop, serve as serve_connections};
 use crate::beside::{self, Beside};
@@ -45,7 +45,8 @@ async fn run(settings: Settings, beside: Beside) -> anyhow::Result<()> {
         Advised::new(format!("cannot listen on {}", settings.listen), hint, error)
     })?;
     let address = listener.local_addr().context("the listener has no address")?;
-    let settings = Settings { listen: address, ..settings };
+    let connections_max = descriptors::connections_max(settings.connections_max);
+    let settings = Settings { listen: address, connections_max, ..settings };
     let engine = Engine::open(&settings, beside).await?;
     let keyed = engine.memory.tenants().roll().await.context("cannot read the keys")?.has_keys();
     settings.check_reach(keyed).map_err(anyhow::Error::msg)?;
@@ -58,8 +59,11 @@ async fn run(settings: Settings, beside: Beside) -> anyhow::Result<()> {
     greet(&settings, &engine, keyed);
     let limits = ServerLimits {
         connections_max: settings.connections_max,
+        connections_per_address_max: settings.connections_per_address(),
+        trusted_proxies: settings.trusted_proxies.clone(),
         header_bytes_max: settings.header_bytes_max,
         header_timeout: settings.header_timeout.duration(),
+        write_timeout: settings.body_timeout.duration(),
         finish_timeout: settings.shutdown_timeout.duration().saturating_sub(CLOSING_TIME),
     };
     serve_connections(listener, router(engine.app), limits, asked_to_stop()).await;

@@ -5,7 +5,7 @@ use super::*;
 impl Settings {
     /// What is wrong with the settings as a whole, with what to do about it.
     pub fn check(&self) -> Result<(), String> {
-        let bounds: [(&str, usize, std::ops::RangeInclusive<usize>); 27] = [
+        let bounds: [(&str, usize, std::ops::RangeInclusive<usize>); 28] = [
             ("context_messages", self.context_messages, 0..=1_000),
             ("recall_tokens", self.recall_tokens, 0..=100_000),
             ("recall_episodes", self.recall_episodes, 0..=20),
@@ -33,6 +33,7 @@ impl Settings {
             ("body_bytes_max", self.body_bytes_max, 1_024..=1 << 30),
             ("header_bytes_max", self.header_bytes_max, 8_192..=1 << 20),
             ("connections_max", self.connections_max, 1..=1_000_000),
+            ("connections_per_address_max", self.connections_per_address_max, 0..=1_000_000),
         ];
         for (name, value, allowed) in bounds {
             if !allowed.contains(&value) {

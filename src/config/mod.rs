@@ -6,10 +6,12 @@
 
 mod check;
 mod load;
+mod networks;
 mod shared;
 mod value;
 
 pub use load::{ConfigError, Loaded, Origin, file_in_use, load};
+pub use networks::Networks;
 pub use value::{Aliases, HeaderNames, Origins, Secret};
 
 use std::net::SocketAddr;
@@ -69,6 +71,7 @@ pub struct Settings {
     pub auth_cache_max: Period,
     pub client_address_header: String,
     pub cors_origins: Origins,
+    pub trusted_proxies: Networks,
     pub require_session_header: bool,
     pub unidentified: Unidentified,
     pub user_headers: HeaderNames,
@@ -157,6 +160,7 @@ pub struct Settings {
     pub header_timeout: Period,
     pub body_timeout: Period,
     pub connections_max: usize,
+    pub connections_per_address_max: usize,
     pub waiting_turns_max: usize,
     pub waiting_bytes_max: usize,
     pub shutdown_timeout: Period,
@@ -253,6 +257,7 @@ impl Default for Settings {
             auth_cache_max: Period::seconds(memory.auth_cache_max.as_secs()),
             client_address_header: String::new(),
             cors_origins: Origins::default(),
+            trusted_proxies: Networks::known(&["127.0.0.1", "::1"]),
             require_session_header: false,
             unidentified: Unidentified::Auto,
             user_headers: HeaderNames::known(&["X-User-ID", "X-OpenWebUI-User-Id"]),
@@ -329,6 +334,7 @@ impl Default for Settings {
             header_timeout: Period::seconds(10),
             body_timeout: Period::seconds(30),
             connections_max: 4_096,
+            connections_per_address_max: 0,
             waiting_turns_max: 1_000,
             waiting_bytes_max: 64 * 1024 * 1024,
             shutdown_timeout: Period::seconds(10),
@@ -337,6 +343,14 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// Most open connections of one address.
+    pub fn connections_per_address(&self) -> usize {
+        match self.connections_per_address_max {
+            0 => self.connections_max.div_ceil(2),
+            max => max,
+        }
+    }
+
     /// Where the data file is: the setting, else the user's data folder.
     pub fn data_file(&self, home: impl Fn(&str) -> Option<String>) -> PathBuf {
         if !self.data.as_os_str().is_empty() {

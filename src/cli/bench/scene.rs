@@ -18,6 +18,7 @@ use tokio::net::TcpListener;
 
 use super::process::free_address;
 use crate::api::server::{ServerLimits, serve as serve_connections};
+use crate::config::Networks;
 use crate::model::http::{HttpClient, client};
 
 /// Chunks of a streamed answer.
@@ -35,8 +36,11 @@ pub(super) async fn serve_on(address: SocketAddr, router: Router) -> anyhow::Res
     let listener = TcpListener::bind(address).await.context("the port is taken")?;
     let limits = ServerLimits {
         connections_max: 10_000,
+        connections_per_address_max: 10_000,
+        trusted_proxies: Networks::default(),
         header_bytes_max: 32_768,
         header_timeout: Duration::from_secs(60),
+        write_timeout: Duration::from_secs(60),
         finish_timeout: Duration::ZERO,
     };
     serve_connections(listener, router, limits, std::future::pending()).await;
