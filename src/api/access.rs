@@ -3,11 +3,13 @@
 //! **Invariant:** a [`Visitor`] is made of a request that the guard let in, and a scope is made of a visitor.
 
 use std::ops::Deref;
+use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{Extensions, HeaderMap, StatusCode};
 
+use super::budget::Reservation;
 use super::error::ApiError;
 use crate::scope::{Tenant, User};
 use crate::tenant::{Key, Right, Rights};
@@ -104,17 +106,20 @@ fn wrong_tenant(own: &Tenant) -> ApiError {
 pub(super) struct Visitor {
     headers: HeaderMap,
     pub(super) access: Access,
+    /// The memory that the body takes.
+    pub(super) reservation: Arc<Reservation>,
 }
 
 impl Visitor {
-    /// Somebody with these headers and this access.
-    pub(super) fn new(headers: HeaderMap, access: Access) -> Self {
-        Self { headers, access }
+    /// Somebody whose request the guard let in.
+    pub(super) fn of(parts: &Parts) -> Result<Self, ApiError> {
+        let (access, reservation) = (access(parts.extensions.get())?, reservation(&parts.extensions)?);
+        Ok(Self { headers: parts.headers.clone(), access, reservation })
     }
 
     /// The same request with another access.
     pub(super) fn with(&self, access: Access) -> Self {
-        Self { headers: self.headers.clone(), access }
+        Self { headers: self.headers.clone(), access, reservation: Arc::clone(&self.reservation) }
     }
 }
 
@@ -131,8 +136,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Visitor {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
-        let access = access(parts.extensions.get())?;
-        Ok(Self::new(parts.headers.clone(), access))
+        Self::of(parts)
     }
 }
 
@@ -140,5 +144,13 @@ impl<S: Send + Sync> FromRequestParts<S> for Visitor {
 pub(super) fn access(found: Option<&Access>) -> Result<Access, ApiError> {
     found.cloned().ok_or_else(|| {
         ApiError::new(StatusCode::UNAUTHORIZED, "unauthorized", "Unauthorized", "nobody was asked for a key here")
+    })
+}
+
+/// The memory that a request may take. Every route has a budget.
+pub(super) fn reservation(extensions: &Extensions) -> Result<Arc<Reservation>, ApiError> {
+    extensions.get().cloned().ok_or_else(|| {
+        let detail = "the request has no reservation of memory";
+        ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "no_reservation", "No reservation", detail)
     })
 }

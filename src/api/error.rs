@@ -85,7 +85,7 @@ impl ApiError {
     }
 
     /// When it may be worth trying again.
-    fn after(mut self, wait: Duration) -> Self {
+    pub(super) fn after(mut self, wait: Duration) -> Self {
         self.retry_after = Some(wait.as_secs().max(1).to_string());
         self
     }

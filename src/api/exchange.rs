@@ -16,6 +16,7 @@ use hyper::body::{Frame, SizeHint};
 use hyper::rt::Executor;
 use tokio::time::Instant;
 
+use super::budget::Reservation;
 use super::connections::Connection;
 use super::pace::Pace;
 
@@ -87,12 +88,15 @@ pub(super) struct Answer {
     handed: usize,
     taking: Option<Arc<Mutex<Pace>>>,
     _exchange: Exchange,
+    /// The memory that the request took is free once it is answered.
+    _reservation: Option<Arc<Reservation>>,
 }
 
 impl Answer {
-    pub(super) fn new(body: Body, exchange: Exchange) -> Self {
+    pub(super) fn new(body: Body, exchange: Exchange, reservation: Option<Arc<Reservation>>) -> Self {
         let taking = TAKING.try_with(Arc::clone).ok();
-        let answer = Self { body, rest: Bytes::new(), handed: 0, taking, _exchange: exchange };
+        let answer =
+            Self { body, rest: Bytes::new(), handed: 0, taking, _exchange: exchange, _reservation: reservation };
         answer.wait();
         answer
     }

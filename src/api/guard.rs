@@ -146,9 +146,19 @@ impl App {
 
     /// Who asks: the one that connects, or whom the proxy in between names.
     fn client_address(&self, request: &Request) -> IpAddr {
+        network(self.told_address(request))
+    }
+
+    fn told_address(&self, request: &Request) -> IpAddr {
         let told = self.doors.client_address_header.as_ref().and_then(|name| last_address(request.headers(), name));
         let peer = || request.extensions().get::<Peer>().map(|peer| peer.0);
-        network(told.or_else(peer).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)))
+        told.or_else(peer).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST))
+    }
+
+    /// The address to whose share of memory a request counts; `None` for a trusted proxy that names no client.
+    pub(super) fn counted_address(&self, request: &Request) -> Option<IpAddr> {
+        let address = self.told_address(request);
+        (!self.doors.trusted_proxies.contains(address)).then(|| network(address))
     }
 }
 

@@ -3,11 +3,12 @@
 //! Reading order: the routes here, `cross_origin` (pages of other sites), `guard` (who may come in), `rights` (what each route takes), `access` (what whoever came in
 //! may do), `identity` (who is who), then the doors:
 //! `chat`, `openai`, `rest`, `system`. `error` alone knows status codes, `body` how a body is read, `headers` what an
-//! answer says about itself, `server` how connections are served.
+//! answer says about itself, `server` how connections are served, `budget` how much memory bodies may take.
 
 mod access;
 mod activity;
 mod body;
+mod budget;
 mod chat;
 mod connections;
 mod cross_origin;
@@ -40,9 +41,10 @@ use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use self::budget::BodyBudget;
 use self::identity::Rules;
 use self::measure::Measures;
-use crate::config::{Aliases, Origins, Passthrough, Settings};
+use crate::config::{Aliases, Networks, Origins, Passthrough, Settings};
 use crate::lifecycle::ClockWatch;
 use crate::memory::Memory;
 use crate::store::StoreState;
@@ -76,11 +78,13 @@ struct Doors {
     wrong_keys: Buckets<IpAddr>,
     client_address_header: Option<HeaderName>,
     cors_origins: Origins,
+    trusted_proxies: Networks,
     require_session_header: bool,
     rules: Rules,
     body_bytes_max: usize,
     document_bytes_max: usize,
     body_timeout: Duration,
+    budget: Arc<BodyBudget>,
 }
 
 impl App {
@@ -104,11 +108,13 @@ impl App {
             wrong_keys: Buckets::new(ADDRESSES_MAX),
             client_address_header: HeaderName::try_from(settings.client_address_header.as_str()).ok(),
             cors_origins: settings.cors_origins.clone(),
+            trusted_proxies: settings.trusted_proxies.clone(),
             require_session_header: settings.require_session_header,
             rules: Rules::of(settings),
             body_bytes_max: settings.body_bytes_max,
             document_bytes_max: settings.document_bytes_max,
             body_timeout: settings.body_timeout.duration(),
+            budget: BodyBudget::new(settings.bodies_bytes_max),
         };
         Self { memory, doors: Arc::new(doors), owner: false }
     }
@@ -198,6 +204,7 @@ pub fn router(app: App) -> Router {
         .route("/v1/{*path}", axum::routing::any(openai::any))
         .fallback(system::unknown_route)
         .method_not_allowed_fallback(system::unknown_method)
+        .layer(from_fn_with_state(app.clone(), budget::reserve))
         .layer(from_fn_with_state(app.clone(), guard::guard))
         .layer(from_fn_with_state(app.clone(), cross_origin::cross_origin))
         .layer(axum::middleware::from_fn(openai::shape))

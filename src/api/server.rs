@@ -25,6 +25,7 @@ use tokio::time::{Instant, MissedTickBehavior, timeout};
 use tracing::{debug, warn};
 
 use super::activity::End;
+use super::budget::Reservation;
 use super::connections::{Admission, Connection, Connections, Place};
 use super::exchange::{Answer, Exchange, StreamExecutor};
 use super::stream::NotedStream;
@@ -159,8 +160,9 @@ fn serve_one(
         request.extensions_mut().insert(Peer(peer));
         let answered = doors.call(request);
         async move {
-            let response = answered.await.into_response();
-            Ok::<_, Infallible>(response.map(|body| Answer::new(body, exchange)))
+            let mut response = answered.await.into_response();
+            let reservation = response.extensions_mut().remove::<Arc<Reservation>>();
+            Ok::<_, Infallible>(response.map(|body| Answer::new(body, exchange, reservation)))
         }
     });
     builder.serve_connection_with_upgrades(TokioIo::new(stream), service).into_owned()

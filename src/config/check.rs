@@ -5,7 +5,7 @@ use super::*;
 impl Settings {
     /// What is wrong with the settings as a whole, with what to do about it.
     pub fn check(&self) -> Result<(), String> {
-        let bounds: [(&str, usize, std::ops::RangeInclusive<usize>); 28] = [
+        let bounds: [(&str, usize, std::ops::RangeInclusive<usize>); 29] = [
             ("context_messages", self.context_messages, 0..=1_000),
             ("recall_tokens", self.recall_tokens, 0..=100_000),
             ("recall_episodes", self.recall_episodes, 0..=20),
@@ -32,6 +32,7 @@ impl Settings {
             ("answer_chars_max", self.answer_chars_max, 1..=10_000_000),
             ("body_bytes_max", self.body_bytes_max, 1_024..=1 << 30),
             ("header_bytes_max", self.header_bytes_max, 8_192..=1 << 20),
+            ("bodies_bytes_max", self.bodies_bytes_max, 4_096..=1 << 40),
             ("connections_max", self.connections_max, 1..=1_000_000),
             ("connections_per_address_max", self.connections_per_address_max, 0..=1_000_000),
         ];
@@ -39,6 +40,14 @@ impl Settings {
             if !allowed.contains(&value) {
                 return Err(format!("`{name}` is {value}, it must be from {} to {}", allowed.start(), allowed.end()));
             }
+        }
+        let bodies_bytes_min = self.body_bytes_max.saturating_mul(4).max(self.document_bytes_max.saturating_mul(2));
+        if self.bodies_bytes_max < bodies_bytes_min {
+            return Err(format!(
+                "`bodies_bytes_max` is {}, it must be at least four times `body_bytes_max` and twice \
+                 `document_bytes_max`: {bodies_bytes_min}",
+                self.bodies_bytes_max
+            ));
         }
         check_megabytes(self.session_memory_max_mb).map_err(|reason| format!("`session_memory_max_mb` {reason}"))?;
         if !(Period::seconds(1)..=Period::hours(7 * 24)).contains(&self.tools_patience) {

@@ -6,6 +6,7 @@
 
 use bytes::Bytes;
 use jiff::Timestamp;
+use tokio::sync::Semaphore;
 use tokio::sync::mpsc::Sender;
 use xxhash_rust::xxh3::Xxh3;
 
@@ -20,9 +21,12 @@ use crate::takeout::{Cursor, Damage, Header, Line, PART_BYTES, PartRecord, Posit
 
 /// Records of a page, and bytes of turns in one.
 const PAGE: usize = 200;
-const PAGE_BYTES: usize = 1 << 20;
+const PAGE_BYTES: usize = 256 << 10;
 /// Names under which something is known, in a page.
 const NAMES_PAGE: usize = 20;
+/// Exports that read a page of turns at the same moment. Many exports at once would otherwise queue before everybody else's
+/// reads.
+static READING: Semaphore = Semaphore::const_new(2);
 /// Bytes that are handed over at once.
 const PIECE_BYTES: usize = 64 << 10;
 
@@ -263,7 +267,10 @@ impl Export<'_> {
     async fn turns(&mut self, scope: &Scope, session: SessionId, after: u64, end: u64) -> Result<(), ReviewError> {
         let mut which = TurnsAfter { after, since: self.what.since, limit: PAGE, bytes: PAGE_BYTES };
         loop {
-            let page = match self.memory.parts.store.takeout().turn_records(scope, session, which).await {
+            let reading = READING.acquire().await;
+            let page = self.memory.parts.store.takeout().turn_records(scope, session, which).await;
+            drop(reading);
+            let page = match page {
                 // A page of the file is damaged: what lies on others is told, one by one.
                 Err(StoreError::DamagedFile(_)) if which.limit > 1 => {
                     which.limit = 1;

@@ -25,7 +25,7 @@ use utoipa::ToSchema;
 use self::request::Asked;
 use self::route::{Endpoint, Route};
 use super::App;
-use super::access::{Access, Visitor, access};
+use super::access::{Access, Visitor, access, reservation};
 use super::error::{ApiError, ErrorView};
 use super::headers::{STATUS_HEADER, TURN_HEADER, shown_headers, timing_header};
 use super::identity::SESSION_HEADER;
@@ -73,7 +73,7 @@ impl App {
     /// A chat completion: recognised, aligned, passed on, remembered.
     async fn complete(&self, route: Route, request: Request) -> Result<Response, ApiError> {
         let (parts, body) = request.into_parts();
-        let visitor = Visitor::new(parts.headers, access(parts.extensions.get())?);
+        let visitor = Visitor::of(&parts)?;
         let (body, bytes) = self.read_json_and_bytes(&visitor, body).await?;
         let asked = self.read_completion(&route, &visitor, body)?;
         if asked.request.mode == Mode::Off {
@@ -118,7 +118,7 @@ impl App {
     async fn pass_through(&self, route: Route, request: Request) -> Result<Response, ApiError> {
         let (parts, body) = request.into_parts();
         let access = access(parts.extensions.get())?;
-        let body = self.read_bytes(body).await?;
+        let body = self.read_bytes(&reservation(&parts.extensions)?, body).await?;
         if route.generates(&parts.method) {
             self.memory.meters().generated_without_memory.one();
         }

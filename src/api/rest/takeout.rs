@@ -1,5 +1,7 @@
 //! A memory as a file, and files into a memory.
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
@@ -13,6 +15,8 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::api::App;
 use crate::api::access::Visitor;
+use crate::api::body::{Arriving, shape};
+use crate::api::budget::Reservation;
 use crate::api::error::{ApiError, ErrorView};
 use crate::api::params::Params;
 use crate::id::SessionId;
@@ -23,6 +27,9 @@ use crate::takeout::{Cursor, LINE_BYTES_MAX, Line, VERSION, open};
 const LINES_TYPE: &str = "application/x-ndjson";
 /// Pieces that wait for a slow reader.
 const PIECES_WAITING: usize = 4;
+/// Memory that an export may take while its reader is slow: a page of turns as records and as lines (one long turn is a page),
+/// and the pieces that wait.
+const EXPORT_BYTES: usize = 4 << 20;
 
 /// What to export.
 #[derive(Debug, Default, Deserialize, IntoParams)]
@@ -54,6 +61,7 @@ pub(in crate::api) async fn export(
     Params(query): Params<ExportQuery>,
 ) -> Result<Response, ApiError> {
     let request = query.request(&app, &visitor)?;
+    visitor.reservation.take(EXPORT_BYTES)?;
     let (pieces, mut taken) = channel(PIECES_WAITING);
     let memory = app.memory.clone();
     let task = tokio::spawn(async move { memory.export(request, pieces).await });
@@ -183,25 +191,15 @@ pub(in crate::api) async fn import(
     check_type(&visitor)?;
     let whose = app.whose(&visitor, query.user_id.as_deref(), None, query.everyone)?;
     let importer = app.memory.import(whose, query.dry_run, query.again);
-    let mut reading = Reading { importer, line: Vec::new(), number: 0, begun: false, ended: false };
-    let mut pieces = body.into_data_stream();
-    loop {
-        let next = tokio::time::timeout(app.doors.body_timeout, pieces.next()).await;
-        let Some(piece) = next.map_err(|_| slow(&app))? else { break };
-        reading.take(&piece.map_err(|error| broken(error.to_string()))?).await?;
+    let reservation = Arc::clone(&visitor.reservation);
+    let mut reading = Reading { importer, reservation, line: Vec::new(), number: 0, begun: false, ended: false };
+    let mut arriving = Arriving::new(body, app.doors.body_timeout);
+    // What came before an error is taken in.
+    while let Some(piece) = arriving.next().await? {
+        reading.take(&piece).await?;
     }
     let truncated = reading.last().await?;
     Ok(Json(ImportView::of(reading.importer.finish().await?, truncated)))
-}
-
-fn slow(app: &App) -> ApiError {
-    let limit = app.doors.body_timeout.as_secs();
-    let detail = format!("nothing came for {limit} s (`body_timeout`); what came before is taken in");
-    ApiError::new(StatusCode::REQUEST_TIMEOUT, "slow_body", "Body too slow", detail)
-}
-
-fn broken(detail: String) -> ApiError {
-    ApiError::bad_request("broken_body", "Body broke off", detail)
 }
 
 /// JSON, or lines of it. A browser's plain form has neither type, so other sites' pages cannot post.
@@ -218,6 +216,8 @@ fn check_type(headers: &HeaderMap) -> Result<(), ApiError> {
 /// Lines that come in pieces.
 struct Reading {
     importer: Importer,
+    /// A line takes memory until it is read.
+    reservation: Arc<Reservation>,
     line: Vec<u8>,
     number: u64,
     begun: bool,
@@ -228,6 +228,7 @@ impl Reading {
     async fn take(&mut self, piece: &[u8]) -> Result<(), ApiError> {
         let mut parts = piece.split(|byte| *byte == b'\n').peekable();
         while let Some(part) = parts.next() {
+            self.reservation.take(part.len())?;
             self.line.extend_from_slice(part);
             if self.line.len() > LINE_BYTES_MAX {
                 let detail = format!("line {} is longer than {LINE_BYTES_MAX} bytes", self.number + 1);
@@ -243,7 +244,15 @@ impl Reading {
     async fn line(&mut self) -> Result<(), ApiError> {
         self.number += 1;
         let line = std::mem::take(&mut self.line);
-        let read = match std::str::from_utf8(&line) {
+        let memory = shape(&line).memory();
+        self.reservation.take(memory)?;
+        let read = self.read(&line).await;
+        self.reservation.give_back(line.len() + memory);
+        read
+    }
+
+    async fn read(&mut self, line: &[u8]) -> Result<(), ApiError> {
+        let read = match std::str::from_utf8(line) {
             Ok(text) if text.trim().is_empty() => return Ok(()),
             Ok(text) => open(text).map_err(|error| error.to_string()),
             Err(_) => Err("it is not text".to_owned()),

@@ -1,12 +1,13 @@
 //! Files as they come: several in a form, or one as the body. A note comes as JSON.
 
 use axum::body::{Body, Bytes};
-use axum::http::{HeaderMap, header};
+use axum::http::header;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::knowledge::NoteDraft;
 use crate::api::App;
+use crate::api::access::Visitor;
 use crate::api::error::ApiError;
 use crate::review::Upload;
 
@@ -35,17 +36,18 @@ impl App {
     /// Reads what is to be added to a tenant's knowledge. Nothing has happened yet when this fails.
     pub(super) async fn read_upload(
         &self,
-        headers: &HeaderMap,
+        visitor: &Visitor,
         query: UploadQuery,
         body: Body,
     ) -> Result<Brought, ApiError> {
-        let kind = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("").to_owned();
+        let kind = visitor.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("").to_owned();
         let plain = kind.split(';').next().unwrap_or("").trim().to_ascii_lowercase();
         let name = query.name.filter(|name| !name.trim().is_empty());
         if plain == "application/json" && name.is_none() {
-            return self.read_json(headers, body).await.map(Brought::Note);
+            return self.read_json(visitor, body).await.map(Brought::Note);
         }
-        let bytes = self.read_up_to(body, self.doors.document_bytes_max + FORM_BYTES_MAX, "document_bytes_max").await?;
+        let bytes_max = self.doors.document_bytes_max + FORM_BYTES_MAX;
+        let bytes = self.read_up_to(&visitor.reservation, body, bytes_max, "document_bytes_max").await?;
         if plain == "multipart/form-data" {
             return files(&kind, &bytes, query.title.as_deref()).map(Brought::Files);
         }

@@ -1,27 +1,162 @@
-//! What is read costs what it should: the streams of an upstream, and what is the same for everybody.
+//! What is read costs what it should: request bodies all together and one by one, and the streams of an upstream.
 
 use std::io::{Read, Write};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::body::{Body, Bytes};
 use axum::http::Response;
+use futures_util::stream;
 use http_body_util::BodyExt;
 use recalld::model::ModelError;
 use serde_json::{Value, json};
+use tokio::sync::mpsc;
 
-use crate::house::House;
+use crate::house::{Answer, House};
 use crate::openai::CHAT;
 use crate::process::Server;
 use crate::upstream::{Reply, recording};
 
 const MIB: usize = 1 << 20;
 
+/// A house with 8 MiB for all bodies together, where the address of a client stands in a header.
+fn house() -> House {
+    let plan = House::plan().setting(|settings| {
+        settings.bodies_bytes_max = 8 * MIB;
+        settings.document_bytes_max = 4 * MIB;
+        settings.client_address_header = "x-client".into();
+        settings.knowledge_parser = env!("CARGO_BIN_EXE_recalld").into();
+    });
+    plan.open()
+}
+
+/// A body that has arrived up to here, and stands still.
+struct Standing(mpsc::Sender<Bytes>);
+
+impl Standing {
+    /// Begins an upload from an address, and waits until that many bytes of it were taken.
+    async fn upload(house: &House, address: &str, bytes: usize) -> (Self, impl Future<Output = Answer>) {
+        let (pieces, taken) = mpsc::channel::<Bytes>(1);
+        let body = stream::unfold(taken, |mut taken| async {
+            taken.recv().await.map(|piece| (Ok::<_, std::io::Error>(piece), taken))
+        });
+        let ask = house.post("/api/v1/knowledge?name=a.txt").header("x-client", address);
+        let mut answer = Box::pin(ask.header("content-type", "text/plain").body(Body::from_stream(body)));
+        let standing = Self(pieces);
+        let fed = async {
+            for piece in vec![b'x'; bytes].chunks(MIB / 4) {
+                standing.0.send(Bytes::copy_from_slice(piece)).await.ok();
+            }
+            // A channel of one: when this is taken in, what came before was read.
+            standing.0.send(Bytes::new()).await.ok();
+            standing.0.send(Bytes::new()).await.ok();
+        };
+        tokio::select! { () = fed => {}, _ = &mut answer => panic!("it was answered before it ended") }
+        (standing, answer)
+    }
+}
+
+/// An upload of one piece.
+async fn upload(house: &House, address: &str, bytes: usize) -> Answer {
+    let ask = house.post("/api/v1/knowledge?name=a.txt").header("x-client", address);
+    ask.header("content-type", "text/plain").body(Body::from(vec![b'x'; bytes])).await
+}
+
+async fn question(house: &House, address: &str) -> u16 {
+    house.post("/chat").header("x-client", address).json(json!({"query": "Hello?"})).await.status
+}
+
+#[tokio::test]
+async fn all_bodies_together_have_one_budget() {
+    let house = house();
+    let proxy = "127.0.0.1";
+    let (first, _first) = Standing::upload(&house, proxy, 3 * MIB).await;
+    let (_second, _rest) = Standing::upload(&house, proxy, 3 * MIB).await;
+    let refused = upload(&house, proxy, MIB / 2).await;
+    assert_eq!((refused.refusal(), &refused.headers["retry-after"]), ((503, "busy"), &"1".parse().expect("a value")));
+    assert_eq!(question(&house, proxy).await, 200, "small bodies have room left");
+    drop((first, _first));
+    assert_eq!(upload(&house, proxy, MIB / 2).await.status, 201, "what a request took is given back");
+}
+
+#[tokio::test]
+async fn one_address_leaves_half_of_the_budget_to_others() {
+    let house = house();
+    let (_first, _answer) = Standing::upload(&house, "192.0.2.1", 2 * MIB).await;
+    let (_second, _rest) = Standing::upload(&house, "192.0.2.1", 2 * MIB - 16).await;
+    assert_eq!(question(&house, "192.0.2.1").await, 503);
+    assert_eq!(question(&house, "192.0.2.2").await, 200);
+    assert_eq!(upload(&house, "192.0.2.2", MIB).await.status, 201);
+}
+
+/// Eight megabytes of text are eight in memory; of small numbers they would be hundreds.
+#[tokio::test]
+async fn a_body_is_weighed_by_what_it_becomes() {
+    let house = House::open();
+    let numbers = format!("{{\"query\":\"q\",\"x\":[{}0]}}", "0,".repeat(3_000_000));
+    let answer = house.post("/chat").header("content-type", "application/json").body(Body::from(numbers)).await;
+    assert_eq!(answer.refusal(), (413, "body_too_large"));
+    let text = json!({"model": "m", "messages": [{"role": "user", "content": "x".repeat(7_000_000)}]});
+    let answer = house.post(CHAT).json(text).await;
+    assert_ne!(answer.code(), "body_too_large", "{}", answer.text());
+}
+
 fn server(settings: &[(&str, &str)]) -> (tempfile::TempDir, Server) {
     let folder = tempfile::tempdir().expect("a folder");
     let server = Server::start(folder.path(), settings);
     (folder, server)
+}
+
+/// Begins a request with a body in chunks.
+fn chunked(server: &Server, path: &str, kind: &str) -> TcpStream {
+    let mut stream = server.connect().expect("a connection");
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: {kind}\r\n\
+         transfer-encoding: chunked\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).expect("sent");
+    stream
+}
+
+fn send_chunk(stream: &mut TcpStream, bytes: &[u8]) -> bool {
+    let chunk = [format!("{:x}\r\n", bytes.len()).as_bytes(), bytes, b"\r\n"].concat();
+    stream.write_all(&chunk).is_ok()
+}
+
+/// The status that an answer begins with.
+fn status(mut stream: TcpStream) -> Option<u16> {
+    let mut head = [0; 12];
+    stream.read_exact(&mut head).ok()?;
+    std::str::from_utf8(&head).ok()?.split(' ').nth(1)?.parse().ok()
+}
+
+#[test]
+fn a_trickle_ends_though_its_pauses_are_short() {
+    let (_folder, server) = server(&[("RECALLD_UPSTREAM", "builtin"), ("RECALLD_BODY_TIMEOUT", "1s")]);
+    for (path, kind) in [("/api/v1/import", "application/x-ndjson"), ("/chat", "application/json")] {
+        let mut stream = chunked(&server, path, kind);
+        let (mut reading, begun) = (stream.try_clone().expect("a socket"), Instant::now());
+        reading.set_nonblocking(true).expect("a socket");
+        while begun.elapsed() < Duration::from_secs(10) && reading.read(&mut [0]).is_err() {
+            send_chunk(&mut stream, b" ");
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        assert!(begun.elapsed() < Duration::from_secs(10), "{path}: the trickle still runs");
+    }
+}
+
+#[test]
+fn a_body_that_keeps_its_pace_may_take_longer_than_the_timeout() {
+    let (_folder, server) = server(&[("RECALLD_UPSTREAM", "builtin"), ("RECALLD_BODY_TIMEOUT", "1s")]);
+    let mut stream = chunked(&server, "/chat", "application/json");
+    for _ in 0..20 {
+        send_chunk(&mut stream, &[b' '; 10_000]);
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    send_chunk(&mut stream, br#"{"query":"Hello?"}"#);
+    stream.write_all(b"0\r\n\r\n").expect("sent");
+    assert_eq!(status(stream), Some(200));
 }
 
 /// Sends a head and comments without end to everybody who connects.
