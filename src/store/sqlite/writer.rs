@@ -23,6 +23,10 @@ const QUEUE_MAX: usize = 4_096;
 const BATCH_MAX: usize = 512;
 /// How long "somebody looked at this session" may wait for a transaction to travel with.
 const TOUCH_EVERY: Duration = Duration::from_secs(10);
+/// How long nobody writes before the log is emptied: what is in it has no checksums but its own, and a start reads all of it.
+const IDLE: Duration = Duration::from_secs(1);
+/// How long SQLite waits for others who have the file.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// Most sessions whose last look is remembered until then.
 const TOUCHED_MAX: usize = 10_000;
 
@@ -219,13 +223,16 @@ impl Writer {
 
 /// The thread: waits for a write, takes what else has come meanwhile, writes it all in one go.
 fn serve(db: &Connection, queue: &Receiver<Command>, notes: &Notes) {
+    let mut log_is_empty = true;
     loop {
-        match queue.recv_timeout(TOUCH_EVERY) {
+        match queue.recv_timeout(if log_is_empty { TOUCH_EVERY } else { IDLE }) {
             Ok(first) => {
                 let rest = queue.try_iter().take(BATCH_MAX - 1);
                 commit(db, std::iter::once(first).chain(rest).collect(), notes);
+                log_is_empty = false;
             }
-            Err(RecvTimeoutError::Timeout) => follow(db, notes),
+            Err(RecvTimeoutError::Timeout) if !log_is_empty => log_is_empty = empty_log_unless_busy(db),
+            Err(RecvTimeoutError::Timeout) => log_is_empty = !follow(db, notes),
             Err(RecvTimeoutError::Disconnected) => break,
         }
     }
@@ -233,12 +240,23 @@ fn serve(db: &Connection, queue: &Receiver<Command>, notes: &Notes) {
     let _ = db.execute_batch("PRAGMA optimize; PRAGMA wal_checkpoint(TRUNCATE);");
 }
 
-/// Does what the notes say when no write comes to take it along.
-fn follow(db: &Connection, notes: &Notes) {
-    if !notes.touched().is_empty() {
+/// Does what the notes say when no write comes to take it along. Answers whether that was a write.
+fn follow(db: &Connection, notes: &Notes) -> bool {
+    let writes = !notes.touched().is_empty();
+    if writes {
         commit(db, Vec::new(), notes);
     }
     empty_log(db, notes);
+    writes
+}
+
+/// Writes what is in the log to its place and empties it. Whoever reads is not waited for: then nothing comes of it, or only a
+/// part. Answers whether the log is empty.
+pub(super) fn empty_log_unless_busy(db: &Connection) -> bool {
+    let _ = db.busy_timeout(Duration::ZERO);
+    let busy = db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0));
+    let _ = db.busy_timeout(BUSY_TIMEOUT);
+    busy == Ok(0)
 }
 
 /// Empties the log after text was removed. When a reader is in the way it is tried again later.
