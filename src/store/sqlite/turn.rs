@@ -331,7 +331,7 @@ pub(super) fn add_messages(
     let said_last = Cell::new(last.as_ref().map_or(Timestamp::MIN, |row| from_micros(row.created_at)));
     let now = || next_time(&said_last, now());
     let open = last.filter(|row| row.status == TurnStatus::Partial.as_str() && row.answer.is_none());
-    let grouped = group(open.is_some(), messages.into_iter().map(|added| added.stamped(&now)).collect());
+    let grouped = group(open.is_some(), messages.into_iter().map(|added| added.stamped(now)).collect());
     let mut touched = Vec::new();
     if let (Some(row), false) = (open, grouped.joins_last.is_empty()) {
         let key = row.key;
