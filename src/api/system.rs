@@ -22,20 +22,35 @@ pub(super) struct Alive {
     version: &'static str,
 }
 
+/// Whether the server can work.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Ready {
+    status: &'static str,
+    version: &'static str,
+    /// Not there unless damage was found in the write-ahead log, and its copy is still kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    log_damage: Option<String>,
+}
+
 /// The process lives.
 #[utoipa::path(get, path = "/healthz", responses((status = 200, body = Alive)))]
 pub(super) async fn healthz() -> Json<Alive> {
     Json(Alive { status: "ok", version: env!("CARGO_PKG_VERSION") })
 }
 
-/// The store answers; `degraded` while turns wait for it, or its database is away and chat goes on without.
-#[utoipa::path(get, path = "/readyz", responses((status = 200, body = Alive), (status = 503, body = ErrorView)))]
-pub(super) async fn readyz(State(app): State<App>) -> Result<Json<Alive>, ApiError> {
+/// The store answers; `degraded` while turns wait for it, while its database is away and chat goes on without, and where damage
+/// in the write-ahead log may have lost turns.
+#[utoipa::path(get, path = "/readyz", responses((status = 200, body = Ready), (status = 503, body = ErrorView)))]
+pub(super) async fn readyz(State(app): State<App>) -> Result<Json<Ready>, ApiError> {
     app.memory.ping().await.map_err(|error| {
         ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "not_ready", "Store does not answer", error.to_string())
     })?;
-    let status = if (app.doors.store)().is_normal() { "ok" } else { "degraded" };
-    Ok(Json(Alive { status, version: env!("CARGO_PKG_VERSION") }))
+    let store = (app.doors.store)();
+    let status = if store.is_normal() { "ok" } else { "degraded" };
+    let log_damage = store.log_damaged_at.map(|at| {
+        format!("damage was found in the write-ahead log at {at}, and turns may be lost; `recalld doctor` names the copy of it")
+    });
+    Ok(Json(Ready { status, version: env!("CARGO_PKG_VERSION"), log_damage }))
 }
 
 /// Counters and timings in the Prometheus text format.

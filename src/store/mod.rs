@@ -56,7 +56,7 @@ pub use recall::{
     ChangeMark, Changes, DerivedRow, DueTurn, RecallCursor, RecallEntry, RecallKept, RecallPage, Stamp,
     TRACE_BYTES_MAX, Todo,
 };
-pub use sqlite::{Inspection, Restored, Sqlite};
+pub use sqlite::{Inspection, KeptLog, Restored, Sqlite};
 pub use takeout::{
     Arrival, DocumentArrival, EpisodesAfter, FactsFrom, FactsRecords, SessionsAfter, TakenIn, Takeout, TopicsAfter,
     TurnOrDamage, TurnRecords, TurnsAfter,
@@ -256,6 +256,11 @@ pub trait Store: Send + Sync + 'static {
 
     /// Whether the store answers.
     fn ping(&self) -> StoreFuture<'_, ()>;
+
+    /// When damage was found in the write-ahead log, as long as a copy of that log is kept. What it lost may be in the copy.
+    fn log_damage(&self) -> Option<Timestamp> {
+        None
+    }
 
     /// A copy of everything that is kept, as it is at one moment, while others go on. A store that has tools of its own for
     /// that says so.

@@ -87,12 +87,14 @@ pub struct StoreState {
     pub waiting: usize,
     /// Whether the database is away.
     pub away: bool,
+    /// When damage was found in the write-ahead log, as long as a copy of that log is kept.
+    pub log_damaged_at: Option<Timestamp>,
 }
 
 impl StoreState {
-    /// Whether nothing waits, and nothing would have to.
+    /// Whether nothing waits, nothing would have to, and nothing is known to be lost.
     pub fn is_normal(self) -> bool {
-        self.waiting == 0 && !self.away
+        self.waiting == 0 && !self.away && self.log_damaged_at.is_none()
     }
 }
 
@@ -146,7 +148,7 @@ impl<S: Store + ?Sized> Waiting<S> {
 
     /// How it is.
     pub fn state(&self) -> StoreState {
-        StoreState { waiting: self.waiting(), away: self.is_away() }
+        StoreState { waiting: self.waiting(), away: self.is_away(), log_damaged_at: self.log_damage() }
     }
 
     fn is_away(&self) -> bool {

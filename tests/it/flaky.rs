@@ -265,6 +265,10 @@ impl Store for Flaky {
         self.or_fail(|| self.inner.ping())
     }
 
+    fn log_damage(&self) -> Option<Timestamp> {
+        self.inner.log_damage()
+    }
+
     fn close(&self) -> StoreFuture<'_, ()> {
         self.inner.close()
     }

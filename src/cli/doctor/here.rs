@@ -9,7 +9,7 @@ use crate::cli::Common;
 use crate::cli::config::look_closer;
 use crate::cli::table::{bytes, counted, flat, short};
 use crate::config::{Settings, file_in_use};
-use crate::store::{Inspection, Sqlite, StoreError};
+use crate::store::{Inspection, KeptLog, Sqlite, StoreError};
 
 /// Less free space than this deserves a thought, and than this an end.
 const SPACE_LOW: u64 = 1_000_000_000;
@@ -42,6 +42,7 @@ pub(super) fn data_file(data: &Path, seen: &Result<Option<Inspection>, StoreErro
     let mut checks = vec![file(data, seen), space(data)];
     if let Ok(Some(seen)) = seen {
         checks.push(schema(seen));
+        checks.extend(log(seen.log_damage.as_deref(), &seen.kept_logs));
         checks.push(health(data, seen));
         // Whoever has the file counts for itself.
         checks.extend(seen.jobs.as_ref().filter(|_| seen.holder.is_none()).map(jobs::judge));
@@ -116,6 +117,26 @@ fn schema(seen: &Inspection) -> Check {
         _ if schema == schema_known => Check::ok("schema", format!("version {schema}, the newest")),
         _ => Check::ok("schema", format!("version {schema}; the next start brings it to {schema_known}")),
     }
+}
+
+/// Damage in the write-ahead log: what was lost cannot be had back from the data file.
+pub(super) fn log(damage: Option<&str>, kept: &[KeptLog]) -> Option<Check> {
+    if let Some(damage) = damage {
+        let told = format!("the write-ahead log is damaged: {damage}. Turns that were acknowledged may be lost");
+        return Some(Check::fail(
+            "log",
+            format!("{told}; the next start keeps a copy of it and goes on with what is whole"),
+        ));
+    }
+    let copies: Vec<String> = kept
+        .iter()
+        .map(|kept| {
+            format!("{} (found {}, kept until {})", kept.path.display(), short(kept.found_at), short(kept.until()))
+        })
+        .collect();
+    let told = "a damaged write-ahead log was found, and turns that were acknowledged may be lost; copies of it are kept, remove \
+                them when you do not need them any more";
+    (!copies.is_empty()).then(|| Check::warn("log", format!("{told}: {}", copies.join(", "))))
 }
 
 fn health(data: &Path, seen: &Inspection) -> Check {
@@ -228,6 +249,16 @@ mod tests {
     fn a_full_disk_is_a_failure_before_it_is_one() {
         let judged = [SPACE_OUT - 1, SPACE_OUT, SPACE_LOW].map(|free| judge_space(free).status);
         assert_eq!(judged, [Status::Fail, Status::Warn, Status::Ok]);
+    }
+
+    #[test]
+    fn a_damaged_log_is_told() {
+        let kept = KeptLog { path: "/x/r.db-wal.damaged-1".into(), found_at: Timestamp::UNIX_EPOCH };
+        assert_eq!(log(None, &[]), None);
+        assert_eq!(log(Some("frame 3 is damaged"), &[]).map(|check| check.status), Some(Status::Fail));
+        let told = log(None, &[kept]).expect("a copy is there");
+        assert_eq!(told.status, Status::Warn);
+        assert!(told.detail.contains("/x/r.db-wal.damaged-1"), "{}", told.detail);
     }
 
     #[test]

@@ -102,7 +102,10 @@ async fn examine(common: &Common) -> Vec<Check> {
     let seen = if settings.database_url().is_some() { Ok(None) } else { Sqlite::inspect(&data) };
     checks.push(here::settings(common, settings));
     match settings.database_url() {
-        Some(_) => checks.extend(database::look(settings).await),
+        Some(_) => {
+            checks.extend(database::look(settings).await);
+            checks.extend(here::log(None, &Sqlite::kept_logs(&settings.spool_file(variable))));
+        }
         None => checks.extend(here::data_file(&data, &seen)),
     }
     if let Some(url) = settings.live_url() {

@@ -62,6 +62,7 @@ fn places(settings: &Settings) -> Vec<Place> {
         place("webhooks", &data, "until delivered; 14 days where that failed", "delivery, forget"),
         place("unused model answers", &data, "the newest 20 of a user", "with their session or topic"),
         place("keys", &data, "30 days after their end; sealed, never in clear", "revoke, forget"),
+        place("copies of damaged logs", beside("-wal.damaged-…"), "30 days", "any forget"),
         place("live sessions", "this process", live, "their end, forget"),
         place(
             "clarifications",

@@ -144,7 +144,10 @@ fn judge_ready(url: &str, ready: &Value) -> Check {
     match ready["status"].as_str() {
         Some("ok") if version == env!("CARGO_PKG_VERSION") => Check::ok("server", format!("{url} is ready")),
         Some("ok") => Check::warn("server", format!("{url} is ready; it is version {version}, restart it to update")),
-        Some(status) => Check::warn("server", format!("{url} is {status}; its log says why")),
+        Some(status) => match ready["log_damage"].as_str() {
+            Some(damage) => Check::warn("server", format!("{url} is {status}: {damage}")),
+            None => Check::warn("server", format!("{url} is {status}; its log says why")),
+        },
         None => Check::fail("server", format!("{url} does not answer as recalld does")),
     }
 }

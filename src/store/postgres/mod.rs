@@ -360,6 +360,16 @@ impl Postgres {
     }
 
     /// Rows that are gone are out of sight at once; PostgreSQL takes them out of its files when it vacuums.
+    /// A database looks after its own log.
+    fn remove_log_copies(&self) -> bool {
+        true
+    }
+
+    /// A database looks after its own log.
+    fn log_damaged_at(&self) -> Option<Timestamp> {
+        None
+    }
+
     async fn log_emptied(&self) -> bool {
         true
     }

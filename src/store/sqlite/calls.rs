@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
+
 use super::changes::{Told, Touched};
 use super::connect::meaning;
 use super::erase::erase_session;
@@ -342,6 +344,10 @@ impl Store for Backend {
 
     fn ping(&self) -> StoreFuture<'_, ()> {
         self.read_for(Whose::Ours, |db| db.query_row("SELECT 1", [], |_| Ok(())).map_err(|error| meaning(&error)))
+    }
+
+    fn log_damage(&self) -> Option<Timestamp> {
+        self.log_damaged_at()
     }
 
     fn close(&self) -> StoreFuture<'_, ()> {

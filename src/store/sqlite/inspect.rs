@@ -6,6 +6,7 @@ use rusqlite::Connection;
 
 use super::Sqlite;
 use super::connect::{SCHEMA_VERSION, check_ours, meaning, open_reader};
+use super::kept_logs::{self, KeptLog};
 use super::lock::{check_names, held_by};
 use super::seal::secret_path;
 use super::{job, outbox};
@@ -29,6 +30,10 @@ pub struct Inspection {
     pub webhooks: Option<ParcelCounts>,
     /// How many keys it has, likewise.
     pub keys: Option<u64>,
+    /// What is wrong with its write-ahead log, if nobody has it open.
+    pub log_damage: Option<String>,
+    /// Copies of damaged logs, oldest first.
+    pub kept_logs: Vec<KeptLog>,
     /// Whether the secret that they are sealed with lies beside it.
     pub has_secret: bool,
 }
@@ -45,6 +50,7 @@ impl Sqlite {
             return Ok(None);
         }
         check_names(path)?;
+        let log_damage = if held_by(path).is_none() { kept_logs::damage(path)? } else { None };
         let db = open_reader(path)?;
         let schema = check_ours(&db, path)?;
         let jobs = if schema == SCHEMA_VERSION { Some(job::counts(&db, None)?) } else { None };
@@ -52,7 +58,8 @@ impl Sqlite {
         let keys = if schema == SCHEMA_VERSION { Some(count_keys(&db)?) } else { None };
         let has_secret = secret_path(path).exists();
         let (holder, schema_known) = (held_by(path), SCHEMA_VERSION);
-        Ok(Some(Inspection { holder, schema, schema_known, jobs, webhooks, keys, has_secret }))
+        let (log_damage, kept_logs) = (log_damage.map(|damage| damage.to_string()), kept_logs::list(path));
+        Ok(Some(Inspection { holder, schema, schema_known, jobs, webhooks, keys, log_damage, kept_logs, has_secret }))
     }
 
     /// What is damaged in a data file, by SQLite's own word. A `thorough` check compares every index

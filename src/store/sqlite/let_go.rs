@@ -13,6 +13,7 @@ impl Sqlite {
     /// Lets turns and sessions go that are too old; in a file that is one transaction.
     pub(super) fn let_go(&self, expiry: Expiry) -> StoreFuture<'_, Expired> {
         let notes = self.notes();
+        self.kept_logs.remove_old(expiry.now);
         self.write_for(Whose::Ours, move |db| {
             let expired = expire(db, expiry)?;
             // Once for all batches: emptying the log costs more than a batch.

@@ -24,6 +24,7 @@ mod fact;
 mod facts;
 mod inspect;
 mod job;
+pub(super) mod kept_logs;
 mod knowledge;
 mod ledger;
 mod let_go;
@@ -49,9 +50,11 @@ mod topics;
 mod trace;
 mod turn;
 mod verify;
+mod wal_check;
 mod writer;
 
 pub use inspect::Inspection;
+pub use kept_logs::KeptLog;
 pub use pages::connection;
 pub use restore::Restored;
 
@@ -67,6 +70,7 @@ use rusqlite::Connection;
 use self::book::Book;
 use self::changes::{ChangeLog, Told, Touched};
 use self::job::Due;
+use self::kept_logs::KeptLogs;
 use self::lock::Lock;
 use self::readers::Readers;
 use self::writer::{Notes, Writer};
@@ -127,6 +131,8 @@ pub struct Sqlite {
     clock: Arc<dyn Clock>,
     due: Due,
     lock: Lock,
+    /// Copies of damaged logs, oldest first.
+    kept_logs: KeptLogs,
     /// What was erased.
     book: Arc<Book>,
     /// Held by whoever erases.
@@ -147,9 +153,12 @@ impl Sqlite {
             std::fs::create_dir_all(folder).map_err(cannot)?;
         }
         let lock = Lock::take(path)?;
+        let kept_logs = KeptLogs::guard(path, clock.now())?;
         let book = Arc::new(Book::open(path)?);
         copy::tidy(path);
         let db = connect::open_writer(path)?;
+        // Frames behind damage must not be reported again at the next start.
+        writer::empty_log_unless_busy(&db);
         let changes = Arc::new(ChangeLog::default());
         changes::listen(&db, &changes)?;
         let writer = Writer::start(db, changes).map_err(|error| StoreError::Disk(error.to_string()))?;
@@ -159,6 +168,7 @@ impl Sqlite {
             clock,
             due: Due::of(&EpisodeSettings::default()),
             lock,
+            kept_logs,
             book,
             erasing: tokio::sync::Mutex::default(),
             temporary: None,
@@ -179,6 +189,11 @@ impl Sqlite {
         let mut store = Self::open(&folder.join("recalld.db"), clock)?;
         store.temporary = Some(folder);
         Ok(store)
+    }
+
+    /// Copies of damaged logs beside a file, oldest first.
+    pub fn kept_logs(path: &Path) -> Vec<KeptLog> {
+        kept_logs::list(path)
     }
 
     /// Tells other processes where this one serves.
@@ -361,6 +376,16 @@ impl Sqlite {
     async fn marks(&self) -> Result<Marks, StoreError> {
         let book = Arc::clone(&self.book);
         on_a_thread(move || book.marks()).await
+    }
+
+    /// When damage was found in the log.
+    fn log_damaged_at(&self) -> Option<Timestamp> {
+        self.kept_logs.found_at()
+    }
+
+    /// Removes copies of damaged logs; answers whether none is left.
+    fn remove_log_copies(&self) -> bool {
+        self.kept_logs.remove_all()
     }
 
     /// Waits a while until what was erased is gone from the log; answers whether it is.

@@ -5,7 +5,8 @@ use std::path::Path;
 use rusqlite::Connection;
 
 use super::connect::{self, SCHEMA_VERSION, check_ours, meaning, open_noting};
-use super::lock::{Lock, check_names};
+use super::kept_logs::{self, KeptLog};
+use super::lock::{Lock, check_names, held_by};
 use super::{Sqlite, examine, pages};
 use crate::store::{Findings, StoreError};
 
@@ -16,8 +17,18 @@ impl Sqlite {
     /// Looks through a data file, at one moment of it. Nobody has to stop for that, and nothing is changed.
     pub fn verify(path: &Path) -> Result<Findings, StoreError> {
         check_names(path)?;
+        // Before SQLite opens it. A process that has the file has looked at the log, and writes to it.
+        let log = if held_by(path).is_none() { kept_logs::damage(path)? } else { None };
         let (mut found, damaged) = looked_through(path)?;
         found.problems_first(damaged.into_iter().map(|page| format!("page {page} is not what was written")));
+        found.problems_first(log.into_iter().map(|damage| format!("the write-ahead log is damaged: {damage}")));
+        for KeptLog { path, found_at } in kept_logs::list(path) {
+            found.problem(format!(
+                "a damaged write-ahead log was found at {found_at}, and turns in it may be lost; remove its copy `{}` when you \
+                 do not need it any more",
+                path.display()
+            ));
+        }
         Ok(found)
     }
 
@@ -25,6 +36,11 @@ impl Sqlite {
     /// this knows that there was such a program: what only the sum of a page tells is believed from now on.
     pub fn accept_pages(path: &Path) -> Result<(Findings, usize), StoreError> {
         let _alone = Lock::take(path)?;
+        if let Some(damage) = kept_logs::damage(path)? {
+            let mut found = Findings::default();
+            found.problem(format!("the write-ahead log is damaged: {damage}; a start keeps a copy of it"));
+            return Ok((found, 0));
+        }
         // What is still in the log goes to its place first, with sums.
         let db = pages::connection(path).map_err(|error| meaning(&error))?;
         db.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").map_err(|error| meaning(&error))?;

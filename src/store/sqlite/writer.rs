@@ -23,9 +23,9 @@ const QUEUE_MAX: usize = 4_096;
 const BATCH_MAX: usize = 512;
 /// How long "somebody looked at this session" may wait for a transaction to travel with.
 const TOUCH_EVERY: Duration = Duration::from_secs(10);
-/// How long nobody writes before the log is emptied: what is in it has no checksums but its own, and a start reads all of it.
+/// Idle time after which the log is emptied: only SQLite's own checksums protect what is in it, and a start reads all of it.
 const IDLE: Duration = Duration::from_secs(1);
-/// How long SQLite waits for others who have the file.
+/// How long SQLite waits for a lock on the file.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// Most sessions whose last look is remembered until then.
 const TOUCHED_MAX: usize = 10_000;
@@ -250,8 +250,8 @@ fn follow(db: &Connection, notes: &Notes) -> bool {
     writes
 }
 
-/// Writes what is in the log to its place and empties it. Whoever reads is not waited for: then nothing comes of it, or only a
-/// part. Answers whether the log is empty.
+/// Checkpoints the log and truncates it, without waiting for readers: one that reads an older state keeps the log from being emptied.
+/// Answers whether it is empty.
 pub(super) fn empty_log_unless_busy(db: &Connection) -> bool {
     let _ = db.busy_timeout(Duration::ZERO);
     let busy = db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0));

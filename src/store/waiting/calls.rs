@@ -252,6 +252,9 @@ impl<S: Store + ?Sized> Store for Waiting<S> {
     }
 
     fn expire(&self, expiry: Expiry) -> StoreFuture<'_, Expired> {
+        if let Some(outage) = &self.outage {
+            outage.spool.kept_logs().remove_old(expiry.now);
+        }
         self.inner.expire(expiry)
     }
 
@@ -372,6 +375,11 @@ impl<S: Store + ?Sized> Store for Waiting<S> {
             let pinged = self.soon(self.inner.ping()).await;
             self.or_lately(pinged, |_| Some(()))
         })
+    }
+
+    fn log_damage(&self) -> Option<Timestamp> {
+        let spool = self.outage.as_ref().and_then(|outage| outage.spool.kept_logs().found_at());
+        self.inner.log_damage().max(spool)
     }
 
     fn close(&self) -> StoreFuture<'_, ()> {

@@ -24,6 +24,7 @@ use crate::id::TurnId;
 use crate::scope::Scope;
 use crate::session::{ClosedTurn, OpenTurn};
 use crate::store::sqlite::connect::{make_private, meaning};
+use crate::store::sqlite::kept_logs::KeptLogs;
 use crate::store::sqlite::lock::Lock;
 use crate::store::{Erasure, StoreError};
 
@@ -57,6 +58,7 @@ pub struct Spool {
     orders: Mutex<Option<Sender<Order>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
     lock: Lock,
+    kept_logs: KeptLogs,
     found: Mutex<Vec<Found>>,
     notes: Mutex<HashMap<String, String>>,
     #[cfg(test)]
@@ -125,6 +127,7 @@ impl Spool {
     fn open_one(path: &Path) -> Result<Self, StoreError> {
         make_private(path)?;
         let lock = Lock::take(path)?;
+        let kept_logs = KeptLogs::guard(path, Timestamp::now())?;
         let cannot = |error: rusqlite::Error| StoreError::CannotOpen { path: path.into(), reason: error.to_string() };
         let db = Connection::open(path).map_err(cannot)?;
         db.execute_batch(SCHEMA).map_err(cannot)?;
@@ -138,6 +141,7 @@ impl Spool {
             orders: Mutex::new(Some(sender)),
             thread: Mutex::new(Some(thread)),
             lock,
+            kept_logs,
             found: Mutex::new(found),
             notes: Mutex::new(notes),
             #[cfg(test)]
@@ -213,8 +217,16 @@ impl Spool {
         self.order(Work::Refuse(id, reason.to_string()))
     }
 
+    /// Copies of logs of this file that were damaged.
+    pub(super) fn kept_logs(&self) -> &KeptLogs {
+        &self.kept_logs
+    }
+
     /// Removes turns without a trace, those that were put aside as well.
     pub(super) fn erase(&self, ids: Vec<TurnId>, what: Option<Erasure>) -> Written {
+        if what.is_some() {
+            self.kept_logs.remove_all();
+        }
         self.order(Work::Erase(ids, what))
     }
 

@@ -147,6 +147,8 @@ impl Erasures for Backend {
             // One at a time, so that the data never follow a line whose erasure is still under way.
             let _alone = self.erasing.lock().await;
             self.catch_up().await?;
+            // Even if nothing is found: what was lost with a damaged log may stand in its copy.
+            let copies_removed = self.remove_log_copies();
             // Whatever is asked from here on is new.
             let (asked, now) = (what.clone(), self.clock.now());
             let look = move |db: &Connection| match is_there(db, &asked)? {
@@ -167,7 +169,7 @@ impl Erasures for Backend {
             }
             let counts = self.carry_out(&what, Some(line.id)).await?;
             self.tenant_gone(&what);
-            let log_emptied = self.log_emptied().await;
+            let log_emptied = self.log_emptied().await && copies_removed;
             Ok(Some(Receipt { ledger_id: line.id, erased_at: line.at, counts, log_emptied }))
         })
     }
