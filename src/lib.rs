@@ -18,7 +18,7 @@
 //! let ann = Scope::new(Tenant::default(), User::parse("ann")?);
 //!
 //! let first = TurnRequest { query: "I live in Lisbon.".into(), ..TurnRequest::default() };
-//! let first = memory.take_turn(&ann, first)?;
+//! let mut first = memory.take_turn(&ann, first)?;
 //! let session = first.session;
 //! first.answer().await?;
 //!

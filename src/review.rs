@@ -11,6 +11,7 @@ mod forget;
 mod import;
 mod knowledge;
 mod live;
+mod once;
 mod tenants;
 mod topics;
 
@@ -18,7 +19,7 @@ pub use clarifications::OpenClarification;
 pub use export::ExportRequest;
 pub use facts::{FactPatch, NewFact, UndoneFacts};
 pub use import::{ImportReport, Importer};
-pub use knowledge::{KnowledgeError, NOTE_CHARS_MAX, Upload};
+pub use knowledge::{KeptRequest, KnowledgeError, NOTE_CHARS_MAX, Upload};
 pub use tenants::TenantError;
 pub use topics::{FoundTopic, TopicContext, TopicMessage, TopicView};
 
@@ -39,7 +40,7 @@ use crate::session::{
     TurnDraft, check_text, fit, window,
 };
 use crate::store::live::LiveError;
-use crate::store::{Erasure, Page, PageRequest, Stats, StoreError};
+use crate::store::{Erasure, Page, PageRequest, RequestError, Stats, StoreError};
 use crate::tenant::OverLimit;
 
 /// Why something could not be looked at, added or removed.
@@ -125,6 +126,9 @@ pub enum ReviewError {
         /// The bound.
         bytes_max: usize,
     },
+    /// The same key came with another request, or what it made is gone.
+    #[error(transparent)]
+    Request(#[from] RequestError),
     /// Nothing to add.
     #[error("there is no message to add")]
     Nothing,
@@ -327,10 +331,16 @@ impl Memory {
 
     /// Adds an exchange that took place elsewhere, without asking a model.
     pub async fn add_turn(&self, scope: &Scope, id: SessionId, turn: PastTurn) -> Result<Turn, ReviewError> {
-        let draft = self.of(scope.tenant()).draft(turn)?;
-        self.tenants.admit_turns(scope.tenant(), false, 1).await?;
+        let draft = self.admitted(scope, turn).await?;
         let added = self.parts.store.add_turns(scope, id, None, vec![draft]).await;
         self.told(scope, Some(id), "store_turn", added)?.pop().ok_or(ReviewError::Nothing)
+    }
+
+    /// An exchange that may be added.
+    async fn admitted(&self, scope: &Scope, turn: PastTurn) -> Result<TurnDraft, ReviewError> {
+        let draft = self.of(scope.tenant()).draft(turn)?;
+        self.tenants.admit_turns(scope.tenant(), false, 1).await?;
+        Ok(draft)
     }
 
     fn draft(&self, turn: PastTurn) -> Result<TurnDraft, ReviewError> {
@@ -349,12 +359,17 @@ impl Memory {
         id: SessionId,
         messages: Vec<AddedMessage>,
     ) -> Result<Vec<Turn>, ReviewError> {
-        self.of(scope.tenant()).check_messages(&messages)?;
-        let opened = messages.iter().filter(|added| added.message.role == Role::User).count();
-        self.tenants.admit_turns(scope.tenant(), false, opened as u64).await?;
-        let ids = messages.iter().map(|_| self.parts.ids.turn(self.parts.clock.now())).collect();
+        let ids = self.admitted_messages(scope, &messages).await?;
         let added = self.parts.store.add_messages(scope, id, None, messages, ids).await;
         self.told(scope, Some(id), "add_messages", added)
+    }
+
+    /// Ids for messages that may be added.
+    async fn admitted_messages(&self, scope: &Scope, messages: &[AddedMessage]) -> Result<Vec<TurnId>, ReviewError> {
+        self.of(scope.tenant()).check_messages(messages)?;
+        let opened = messages.iter().filter(|added| added.message.role == Role::User).count();
+        self.tenants.admit_turns(scope.tenant(), false, opened as u64).await?;
+        Ok(messages.iter().map(|_| self.parts.ids.turn(self.parts.clock.now())).collect())
     }
 
     fn check_messages(&self, messages: &[AddedMessage]) -> Result<(), ReviewError> {

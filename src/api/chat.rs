@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use axum::Json;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
-use axum::http::{HeaderValue, header};
+use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use serde::{Deserialize, Serialize};
@@ -16,13 +16,15 @@ use super::App;
 use super::access::Visitor;
 use super::error::{ApiError, ErrorView};
 use super::headers::{STATUS_HEADER, TURN_HEADER, shown_headers, timing_header};
+use super::idempotency::{self, IDEMPOTENCY_HEADER};
 use super::identity::caller::mode_header;
-use super::identity::{SESSION_HEADER, session_header};
+use super::identity::{SESSION_HEADER, own_name, session_header};
 use super::rest::came_by;
 use super::view::{ChosenView, CitationView, ReminderView, millis};
 use crate::id::{SessionId, TurnId};
 use crate::mode::Mode;
-use crate::session::SessionSeed;
+use crate::scope::{Scope, User};
+use crate::session::{RequestMark, SessionSeed};
 use crate::tenant::Right;
 use crate::turn::{Answer, RunningTurn, SearchResults, Shown, TurnError, TurnEvent, TurnRequest};
 
@@ -123,14 +125,18 @@ pub(super) async fn chat(State(app): State<App>, visitor: Visitor, body: Body) -
         let detail = "send X-Session-ID with a UUID of your choice (`require_session_header` is set)";
         return Err(ApiError::bad_request("session_required", "X-Session-ID required", detail).in_session(session));
     }
-    let asked: ChatRequest = app.read_json(&visitor, body).await.map_err(|error| error.in_session(session))?;
-    let in_body = || asked.session_id.as_str().and_then(SessionId::parse);
+    let read = app.read_json_and_bytes(&visitor, body).await.map_err(|error| error.in_session(session));
+    let (asked, body): (ChatRequest, Bytes) = read?;
+    let named = given.or_else(|| asked.session_id.as_str().and_then(SessionId::parse));
     // A new conversation has its id already, because it may have to stand for its user.
-    let session = given.or_else(in_body).unwrap_or(session);
+    let session = named.unwrap_or(session);
     let in_session = |error: ApiError| error.in_session(session);
     let scope = app.scope(&visitor, asked.user_id.as_deref(), Some(session)).map_err(in_session)?;
     let usual = app.memory.of(scope.tenant()).settings().mode;
     let mode = mode_of(&visitor, usual).map_err(in_session)?;
+    let keyed = keyed(&visitor, scope, session, named, &body).map_err(in_session)?;
+    let (scope, session, mark) = keyed;
+    let in_session = |error: ApiError| error.in_session(session);
     let request = TurnRequest {
         session: Some(session),
         seed: SessionSeed { metadata: came_by("chat", &visitor), ttl: None, ..SessionSeed::default() },
@@ -138,6 +144,7 @@ pub(super) async fn chat(State(app): State<App>, visitor: Visitor, body: Body) -
         role: asked.role,
         stream: asked.stream,
         alone: !mode.injects(),
+        request: mark,
     };
     let running = app.memory.take_turn(&scope, request).map_err(|error| in_session(error.into()))?;
     if visitor.access.rights.has(Right::Files) && matches!(mode, Mode::Active | Mode::Passive) {
@@ -157,10 +164,38 @@ fn mode_of(visitor: &Visitor, usual: Mode) -> Result<Mode, ApiError> {
     }
 }
 
+/// Whose question it is, in which conversation, and what the request is known by. A request with a key that names no
+/// conversation begins the same one however often it is sent.
+fn keyed(
+    headers: &HeaderMap,
+    scope: Scope,
+    session: SessionId,
+    named: Option<SessionId>,
+    body: &[u8],
+) -> Result<(Scope, SessionId, Option<RequestMark>), ApiError> {
+    let Some(key) = own_name(headers, &IDEMPOTENCY_HEADER)? else { return Ok((scope, session, None)) };
+    let alone = *scope.user() == User::of_session(session);
+    let (scope, session) = match named {
+        Some(_) => (scope, session),
+        None => {
+            let who = if alone { scope.of_the_unnamed() } else { scope.clone() };
+            // People without a name must also ask the same thing: keys may be easily guessed.
+            let said = if alone { String::from_utf8_lossy(body) } else { "".into() };
+            let begun = [key.as_str(), &said].join("\0");
+            let session = SessionId::begun_by(who.tenant().as_str(), who.user().as_str(), &begun);
+            (if alone { scope.alone_in(session) } else { scope }, session)
+        }
+    };
+    let route = named.map_or_else(|| "chat".to_owned(), |session| format!("chat in {session}"));
+    let mark = idempotency::mark(headers, &scope, &route, body)?;
+    Ok((scope, session, mark))
+}
+
 /// The answer in one piece.
-async fn whole(query: String, running: RunningTurn) -> Result<Response, ApiError> {
+async fn whole(query: String, mut running: RunningTurn) -> Result<Response, ApiError> {
+    let answered = running.answer().await;
     let (session, turn) = (running.session, running.turn);
-    let answer = running.answer().await.map_err(|error| ApiError::from(error).in_session(session))?;
+    let answer = answered.map_err(|error| ApiError::from(error).in_session(session))?;
     let (shown, status, store_time) = (answer.shown, answer.health.as_str(), answer.store_time);
     let mut response = Json(view(query, session, turn, answer)).into_response();
     mark(&mut response, session, turn);
@@ -173,15 +208,16 @@ async fn whole(query: String, running: RunningTurn) -> Result<Response, ApiError
 /// The answer as it comes. The head leaves with the first piece, so that what fails before it gets its
 /// status; `done` leaves after the turn is on disk.
 async fn streamed(query: String, mut running: RunningTurn) -> Result<Response, ApiError> {
-    let (session, turn) = (running.session, running.turn);
     let mut shown = Shown::default();
     let first = loop {
         match running.next().await.unwrap_or(TurnEvent::Failed(TurnError::Stopping)) {
+            TurnEvent::IsTurn(..) => {}
             TurnEvent::Reminded(with) => shown = with,
-            TurnEvent::Failed(error) => return Err(ApiError::from(error).in_session(session)),
+            TurnEvent::Failed(error) => return Err(ApiError::from(error).in_session(running.session)),
             event => break event,
         }
     };
+    let (session, turn) = (running.session, running.turn);
     let events = stream::unfold((Some(first), running), move |(first, mut running)| {
         let query = query.clone();
         async move {
@@ -190,7 +226,7 @@ async fn streamed(query: String, mut running: RunningTurn) -> Result<Response, A
                 None => running.next().await?,
             };
             let frame = match event {
-                TurnEvent::Reminded(_) => Bytes::new(),
+                TurnEvent::IsTurn(..) | TurnEvent::Reminded(_) => Bytes::new(),
                 TurnEvent::Piece(text) => frame("delta", &serde_json::json!({ "text": text })),
                 TurnEvent::Done(answer) => frame("done", &view(query, session, turn, *answer)),
                 TurnEvent::Failed(error) => frame("error", &ApiError::from(error).view()),

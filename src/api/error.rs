@@ -18,8 +18,8 @@ use crate::model::ModelError;
 use crate::recall::RecallError;
 use crate::review::{KnowledgeError, ReviewError, TenantError};
 use crate::session::TextError;
-use crate::store::StoreError;
 use crate::store::live::LiveError;
+use crate::store::{RequestError, StoreError};
 use crate::tenant::{KeyError, OverLimit};
 use crate::turn::TurnError;
 
@@ -194,6 +194,7 @@ impl From<KnowledgeError> for ApiError {
                 error.retry_after = Some("5".to_owned());
                 error
             }
+            KnowledgeError::Request(request) => request.into(),
             KnowledgeError::OverLimit(over) => over.into(),
             KnowledgeError::Store(store) => store.into(),
             KnowledgeError::Stopping => {
@@ -257,10 +258,20 @@ impl From<TurnError> for ApiError {
             TurnError::Store(store) => store.into(),
             TurnError::OverLimit(over) => over.into(),
             TurnError::Live(live) => live.into(),
-            TurnError::KeyReused => Self::new(StatusCode::CONFLICT, "key_reused", "Idempotency-Key reused", detail),
+            TurnError::Request(request) => request.into(),
             TurnError::Stopping => {
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", "Server is stopping", "ask again in a moment")
             }
+        }
+    }
+}
+
+impl From<RequestError> for ApiError {
+    fn from(error: RequestError) -> Self {
+        let detail = error.to_string();
+        match error {
+            RequestError::KeyReused => Self::new(StatusCode::CONFLICT, "key_reused", "Idempotency-Key reused", detail),
+            RequestError::Gone => Self::new(StatusCode::GONE, "request_gone", "What it made is gone", detail),
         }
     }
 }
@@ -346,6 +357,10 @@ impl From<StoreError> for ApiError {
                 "Stored data is of a newer recalld",
                 format!("{detail}. It was left as it is; read on behind it with ?after={number}"),
             ),
+            StoreError::Repeated => {
+                let detail = format!("{detail}, or is being answered; send it again in a moment");
+                Self::new(StatusCode::CONFLICT, "request_running", "Request came twice", detail)
+            }
             StoreError::DamagedRevision { .. } | StoreError::DamagedFile(_) => {
                 server("damaged", "Stored data is damaged", detail)
             }
@@ -406,6 +421,7 @@ impl From<ReviewError> for ApiError {
             ReviewError::Metadata { .. } => {
                 Self::new(StatusCode::PAYLOAD_TOO_LARGE, "metadata_too_large", "Metadata too large", detail)
             }
+            ReviewError::Request(request) => request.into(),
             ReviewError::Nothing => Self::bad_request("nothing_to_add", "Nothing to add", detail),
             ReviewError::TooMany { .. } => {
                 Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too_many_messages", "Too many messages", detail)

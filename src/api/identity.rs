@@ -22,7 +22,7 @@ use crate::clock::Clock;
 use crate::config::{Secret, Settings};
 use crate::id::SessionId;
 use crate::live::LiveKey;
-use crate::scope::{IdError, Scope, Tenant, TenantScope, User, Whose};
+use crate::scope::{IdError, Scope, Tenant, TenantScope, User, Whose, check_id};
 use crate::store::live::LiveError;
 use crate::tenant::Right;
 
@@ -127,6 +127,13 @@ fn first<'a>(headers: &'a HeaderMap, names: &[HeaderName]) -> Result<Option<&'a 
 /// absent: taken for a name, it would make one person of everybody.
 fn filled_in<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, ApiError> {
     Ok(header(headers, name)?.filter(|text| !(text.starts_with("{{") && text.ends_with("}}"))))
+}
+
+/// A name of the client's own in a header.
+pub(super) fn own_name(headers: &HeaderMap, name: &HeaderName) -> Result<Option<String>, ApiError> {
+    let Some(text) = filled_in(headers, name)? else { return Ok(None) };
+    check_id(text).map_err(|error| invalid(name.as_str(), &error))?;
+    Ok(Some(text.to_owned()))
 }
 
 /// The session a header names: strict, because a typing error must not begin a new conversation.
@@ -285,6 +292,12 @@ impl App {
                 Err(ApiError::new(StatusCode::FORBIDDEN, "missing_right", "Right missing", detail))
             }
         }
+    }
+
+    /// Under whose name requests are kept that are about what all users of a tenant share, and who asks.
+    pub(super) fn keeper(&self, visitor: &Visitor) -> (Scope, String) {
+        let asker = self.scope(visitor, None, None).map(|scope| scope.user().to_string()).unwrap_or_default();
+        (Scope::new(visitor.access.tenant.clone(), User::anonymous()).of_the_unnamed(), asker)
     }
 
     /// What the tenant of whoever was let in knows. It is shared by all its users, so it does not matter who asks.

@@ -3,7 +3,8 @@
 //! Reading order: the routes here, `cross_origin` (pages of other sites), `guard` (who may come in), `rights` (what each route takes), `access` (what whoever came in
 //! may do), `identity` (who is who), then the doors:
 //! `chat`, `openai`, `rest`, `system`. `error` alone knows status codes, `body` how a body is read, `headers` what an
-//! answer says about itself, `server` how connections are served, `budget` how much memory bodies may take.
+//! answer says about itself, `idempotency` what a request is known by that comes again, `server` how connections are served,
+//! `budget` how much memory bodies may take.
 
 mod access;
 mod activity;
@@ -16,6 +17,7 @@ mod error;
 mod exchange;
 mod guard;
 mod headers;
+mod idempotency;
 mod identity;
 mod measure;
 mod openai;

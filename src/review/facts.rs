@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 
 use super::ReviewError;
+use super::once::Once;
 use crate::fact::{
     Act, Category, Change, Fact, IMPORTANCE_MIN, Key, Statement, Status, VALUE_BYTES_MAX, canonical, importance,
     is_many, masked,
@@ -10,7 +11,10 @@ use crate::fact::{
 use crate::id::{FactId, UndoId};
 use crate::memory::Memory;
 use crate::scope::Scope;
-use crate::store::{FactHistory, Page, PageRequest, Undo, Undone, WhichFacts};
+use crate::session::RequestMark;
+use crate::store::{
+    FactHistory, Made, OnceWrite, OnceWritten, Page, PageRequest, RequestError, Undo, Undone, WhichFacts,
+};
 
 /// Longest name of a key, in characters.
 const KEY_CHARS_MAX: usize = 80;
@@ -78,17 +82,34 @@ impl Memory {
     }
 
     /// Writes a fact down. It takes the place of what was held.
-    pub async fn add_fact(&self, scope: &Scope, new: NewFact) -> Result<Fact, ReviewError> {
+    pub async fn add_fact(
+        &self,
+        scope: &Scope,
+        new: NewFact,
+        request: Option<&RequestMark>,
+    ) -> Result<Fact, ReviewError> {
+        if let Some(fact) = self.fact_before(scope, request).await? {
+            return Ok(fact);
+        }
         self.check("key", &new.key, KEY_CHARS_MAX)?;
         let value = self.check_value(&new.value)?;
         let key = canonical(new.category, &new.key, &value);
         let matters = check_importance(new.importance)?.unwrap_or_else(|| importance(&key));
         let said = Statement { until: new.until, ..self.by_hand(key, &value, Act::Correct, matters) };
-        self.say(scope, vec![said]).await
+        self.say(scope, vec![said], request).await
     }
 
     /// Sets a fact right. What it said before is superseded, and stays to be seen.
-    pub async fn correct_fact(&self, scope: &Scope, id: FactId, patch: FactPatch) -> Result<Fact, ReviewError> {
+    pub async fn correct_fact(
+        &self,
+        scope: &Scope,
+        id: FactId,
+        patch: FactPatch,
+        request: Option<&RequestMark>,
+    ) -> Result<Fact, ReviewError> {
+        if let Some(fact) = self.fact_before(scope, request).await? {
+            return Ok(fact);
+        }
         let held = self.held_fact(scope, id).await?;
         if patch == FactPatch::default() {
             return Err(ReviewError::NothingToChange);
@@ -102,7 +123,7 @@ impl Memory {
         let ends = (key != held.key).then(|| self.by_hand(held.key.clone(), &held.value, Act::End, matters));
         let said = self.by_hand(key, &value, Act::Correct, matters);
         let said = Statement { until: patch.until.or(held.until), ..said };
-        self.say(scope, ends.into_iter().chain([said]).collect()).await
+        self.say(scope, ends.into_iter().chain([said]).collect(), request).await
     }
 
     /// Takes a fact back. It is no longer told, and stays to be seen.
@@ -115,10 +136,32 @@ impl Memory {
     }
 
     /// Undoes what happened to a fact, what a message or a time brought, or an undoing.
-    pub async fn undo_facts(&self, scope: &Scope, what: Undo) -> Result<UndoneFacts, ReviewError> {
+    pub async fn undo_facts(
+        &self,
+        scope: &Scope,
+        what: Undo,
+        request: Option<&RequestMark>,
+    ) -> Result<UndoneFacts, ReviewError> {
         let id = self.parts.ids.undo(self.parts.clock.now());
-        let undone = self.parts.store.facts().undo(scope, what, id).await;
-        match self.told(scope, None, "undo_facts", undone)? {
+        let undone = match request {
+            None => {
+                let undone = self.parts.store.facts().undo(scope, what, id).await;
+                self.told(scope, None, "undo_facts", undone)?
+            }
+            Some(request) => {
+                let before = self.made(scope, request).await?.map(Once::Before);
+                let once = match before {
+                    Some(before) => before,
+                    None => self.once(scope, None, "undo_facts", request, OnceWrite::Undo(what, id)).await?,
+                };
+                match once {
+                    Once::Written(OnceWritten::Undone(undone)) => undone,
+                    Once::Before(Made::Undo(id, facts)) => return self.undone_again(scope, id, facts).await,
+                    _ => return Err(RequestError::KeyReused.into()),
+                }
+            }
+        };
+        match undone {
             Undone::Done { id, changes } => Ok(UndoneFacts { id, facts: changed(changes) }),
             Undone::Nothing => Err(ReviewError::NothingToUndo),
             Undone::Unknown => Err(match what {
@@ -127,6 +170,23 @@ impl Memory {
                 Undo::Undo(id) => ReviewError::UnknownUndo(id),
                 Undo::Range { .. } => ReviewError::NothingToUndo,
             }),
+        }
+    }
+
+    async fn undone_again(&self, scope: &Scope, id: UndoId, ids: Vec<FactId>) -> Result<UndoneFacts, ReviewError> {
+        let mut facts = Vec::with_capacity(ids.len());
+        for id in ids {
+            facts.push(self.fact_again(scope, &Made::Fact(id)).await?);
+        }
+        Ok(UndoneFacts { id, facts })
+    }
+
+    /// The fact that the same request made before.
+    async fn fact_before(&self, scope: &Scope, request: Option<&RequestMark>) -> Result<Option<Fact>, ReviewError> {
+        let Some(request) = request else { return Ok(None) };
+        match self.made(scope, request).await? {
+            Some(made) => self.fact_again(scope, &made).await.map(Some),
+            None => Ok(None),
         }
     }
 
@@ -145,10 +205,24 @@ impl Memory {
     }
 
     /// Writes down, and answers the fact that holds now.
-    async fn say(&self, scope: &Scope, statements: Vec<Statement>) -> Result<Fact, ReviewError> {
+    async fn say(
+        &self,
+        scope: &Scope,
+        statements: Vec<Statement>,
+        request: Option<&RequestMark>,
+    ) -> Result<Fact, ReviewError> {
         let (key, value) = statements.last().map(|said| (said.key.clone(), said.value.clone())).unzip();
-        let changes = self.parts.store.facts().say(scope, statements).await;
-        let changes = self.told(scope, None, "write_fact", changes)?;
+        let changes = match request {
+            None => {
+                let changes = self.parts.store.facts().say(scope, statements).await;
+                self.told(scope, None, "write_fact", changes)?
+            }
+            Some(request) => match self.once(scope, None, "write_fact", request, OnceWrite::Facts(statements)).await? {
+                Once::Written(OnceWritten::Facts(changes)) => changes,
+                Once::Before(made) => return self.fact_again(scope, &made).await,
+                Once::Written(_) => return Err(ReviewError::NothingToChange),
+            },
+        };
         let meant = |fact: &Fact| Some(&fact.key) == key.as_ref() && Some(&fact.value) == value.as_ref();
         let fact = changed(changes).into_iter().rev().find(meant);
         fact.ok_or(ReviewError::NothingToChange)

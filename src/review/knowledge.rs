@@ -8,9 +8,11 @@ use crate::knowledge::{Cut, Document, Kind, Passage, clean_name, note, one_line,
 use crate::language::Tongue;
 use crate::memory::{Memory, ReadError};
 use crate::recall::{FoundPassage, RecallError};
-use crate::scope::TenantScope;
-use crate::session::{Saying, TextError, check_text, read_intent};
-use crate::store::{Erasure, NewDocument, Page, PageRequest, Receipt, StoreError};
+use crate::scope::{Scope, TenantScope};
+use crate::session::{RequestMark, Saying, TextError, check_text, read_intent};
+use crate::store::{
+    Erasure, Made, NewDocument, OnceWrite, OnceWritten, Page, PageRequest, Receipt, RequestError, StoreError,
+};
 use crate::tenant::OverLimit;
 
 /// Longest note, in characters.
@@ -27,6 +29,15 @@ pub struct Upload {
     pub title: Option<String>,
     /// What is in it.
     pub bytes: Bytes,
+}
+
+/// A request about what a tenant knows, and under whose name it is kept.
+#[derive(Debug, Clone)]
+pub struct KeptRequest {
+    /// All of the tenant's people together.
+    pub keeper: Scope,
+    /// The request.
+    pub mark: RequestMark,
 }
 
 /// Why a tenant does not know more, or less, than before.
@@ -70,6 +81,9 @@ pub enum KnowledgeError {
     /// Too many uploads at once.
     #[error("too many files are being read at the moment; try again in a few seconds")]
     Busy,
+    /// The same key came with another request, or what it made is gone.
+    #[error(transparent)]
+    Request(#[from] RequestError),
     /// The tenant has had enough.
     #[error(transparent)]
     OverLimit(#[from] OverLimit),
@@ -96,12 +110,16 @@ impl Memory {
         &self,
         tenant: &TenantScope,
         uploads: Vec<Upload>,
+        request: Option<KeptRequest>,
     ) -> Result<Vec<Document>, KnowledgeError> {
+        if let Some(before) = self.documents_before(tenant, request.as_ref()).await? {
+            return Ok(before);
+        }
         let place = self.reader.place().ok_or(KnowledgeError::Busy)?;
         let (memory, tenant) = (self.clone(), tenant.clone());
         let added = tokio::spawn(async move {
             let _place = place;
-            memory.take_in(&tenant, uploads).await
+            memory.take_in(&tenant, uploads, request).await
         });
         added.await.map_err(|_| KnowledgeError::Stopping)?
     }
@@ -112,7 +130,7 @@ impl Memory {
         tokio::spawn(async move {
             // The memory waits for this place before it closes.
             let _place = memory.running.acquire().await;
-            if let Err(error) = memory.add_documents(&tenant, vec![upload]).await {
+            if let Err(error) = memory.add_documents(&tenant, vec![upload], None).await {
                 let reason = match &error {
                     // A file's name is somebody's words.
                     KnowledgeError::Unread { reason, .. } => reason.to_string(),
@@ -146,10 +164,15 @@ impl Memory {
         let name = said_in_chat(&said);
         let (passages, title) = (note(&said), "Said in a chat".to_owned());
         let document = self.document_of(name, title, Kind::Note, said.into_bytes(), passages).await;
-        self.keep_documents(tenant, vec![document]).await.map(drop)
+        self.keep_documents(tenant, vec![document], None).await.map(drop)
     }
 
-    async fn take_in(&self, tenant: &TenantScope, uploads: Vec<Upload>) -> Result<Vec<Document>, KnowledgeError> {
+    async fn take_in(
+        &self,
+        tenant: &TenantScope,
+        uploads: Vec<Upload>,
+        request: Option<KeptRequest>,
+    ) -> Result<Vec<Document>, KnowledgeError> {
         if uploads.is_empty() {
             return Err(KnowledgeError::Nothing);
         }
@@ -158,7 +181,7 @@ impl Memory {
         for upload in uploads {
             documents.push(self.read_upload(upload).await?);
         }
-        self.keep_documents(tenant, documents).await
+        self.keep_documents(tenant, documents, request).await
     }
 
     async fn check_uploads(&self, tenant: &TenantScope, uploads: &[Upload]) -> Result<(), KnowledgeError> {
@@ -188,7 +211,16 @@ impl Memory {
     }
 
     /// Adds a note to what a tenant knows.
-    pub async fn add_note(&self, tenant: &TenantScope, title: &str, text: &str) -> Result<Document, KnowledgeError> {
+    pub async fn add_note(
+        &self,
+        tenant: &TenantScope,
+        title: &str,
+        text: &str,
+        request: Option<KeptRequest>,
+    ) -> Result<Document, KnowledgeError> {
+        if let Some(mut before) = self.documents_before(tenant, request.as_ref()).await? {
+            return before.pop().ok_or(KnowledgeError::Nothing);
+        }
         let fault = |field| move |reason| KnowledgeError::Text { field, reason };
         check_text(title, crate::knowledge::NAME_CHARS_MAX).map_err(fault("title"))?;
         check_text(text, NOTE_CHARS_MAX).map_err(fault("text"))?;
@@ -198,7 +230,7 @@ impl Memory {
         let added = tokio::spawn(async move {
             let (passages, original) = (note(&text), text.into_bytes());
             let document = memory.document_of(name.clone(), name, Kind::Note, original, passages).await;
-            memory.keep_documents(&tenant, vec![document]).await
+            memory.keep_documents(&tenant, vec![document], request).await
         });
         let mut kept = added.await.map_err(|_| KnowledgeError::Stopping)??;
         kept.pop().ok_or(KnowledgeError::Nothing)
@@ -238,12 +270,43 @@ impl Memory {
         &self,
         tenant: &TenantScope,
         documents: Vec<NewDocument>,
+        request: Option<KeptRequest>,
     ) -> Result<Vec<Document>, KnowledgeError> {
         let bounds = self.settings.knowledge.bounds;
-        let kept = self.parts.store.knowledge().keep(tenant, documents, bounds).await?;
+        let kept = match &request {
+            None => self.parts.store.knowledge().keep(tenant, documents, bounds).await?,
+            Some(KeptRequest { keeper, mark }) => {
+                let write = OnceWrite::Documents(documents, bounds);
+                match self.parts.store.requests().write_once(keeper, *mark, write).await {
+                    Ok(OnceWritten::Documents(kept)) => kept,
+                    // The same request came at the same time and was first.
+                    Err(StoreError::Repeated) | Ok(_) => {
+                        let before = self.documents_before(tenant, request.as_ref()).await?;
+                        return before.ok_or(RequestError::Gone.into());
+                    }
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        };
         self.recall.follow_knowledge(tenant);
         self.parts.meters.documents.many(kept.len() as u64);
         Ok(kept)
+    }
+
+    /// The documents that the same request made before, as they are now.
+    async fn documents_before(
+        &self,
+        tenant: &TenantScope,
+        request: Option<&KeptRequest>,
+    ) -> Result<Option<Vec<Document>>, KnowledgeError> {
+        let Some(KeptRequest { keeper, mark }) = request else { return Ok(None) };
+        let Some(done) = self.parts.store.requests().done_request(keeper, mark.key).await? else { return Ok(None) };
+        let Made::Documents(ids) = done.answer_to(mark)? else { return Err(RequestError::KeyReused.into()) };
+        let mut documents = Vec::with_capacity(ids.len());
+        for id in ids {
+            documents.push(self.parts.store.knowledge().document(tenant, id).await?.ok_or(RequestError::Gone)?);
+        }
+        Ok(Some(documents))
     }
 
     /// A tenant's documents, oldest first.

@@ -305,6 +305,15 @@ pub struct OpenTurn {
     pub place: Placement,
 }
 
+/// A request that its client gave an `Idempotency-Key`, as hashes: nothing of the key or of what was asked can be read back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RequestMark {
+    /// Of the key and whose it is.
+    pub key: [u8; 32],
+    /// Of the key, the route and what was asked.
+    pub content: [u8; 32],
+}
+
 /// Where a new question belongs, as [`align`] decided. The default appends it to the visible branch.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Placement {
@@ -326,6 +335,9 @@ pub struct Placement {
     pub ids: ClientIds,
     /// The chain of what was said before, as the client told it; `None` continues the parent's.
     pub before: Option<Fingerprint>,
+    /// The request that asks it, to be done once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<RequestMark>,
 }
 
 /// What changes in a session when a client moves about in its history.

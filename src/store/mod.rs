@@ -25,6 +25,7 @@ mod page;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 mod recall;
+mod requests;
 pub mod sqlite;
 mod takeout;
 mod tenants;
@@ -55,6 +56,9 @@ pub use postgres::{MovedIn, Postgres, PostgresSettings, SchemaState};
 pub use recall::{
     ChangeMark, Changes, DerivedRow, DueTurn, RecallCursor, RecallEntry, RecallKept, RecallPage, Stamp,
     TRACE_BYTES_MAX, Todo,
+};
+pub use requests::{
+    DoneRequest, Made, MadeImport, OnceWrite, OnceWritten, REQUEST_KEPT, REQUESTS_MAX, RequestError, Requests,
 };
 pub use sqlite::{Inspection, KeptLog, Restored, Sqlite};
 pub use takeout::{
@@ -234,6 +238,9 @@ pub trait Store: Send + Sync + 'static {
     /// What tenants know: documents and their passages.
     fn knowledge(&self) -> &dyn Knowledge;
 
+    /// Which requests with an `Idempotency-Key` were done.
+    fn requests(&self) -> &dyn Requests;
+
     /// Erasing for good, and the book of that.
     fn erasures(&self) -> &dyn Erasures;
 
@@ -399,6 +406,9 @@ pub enum StoreError {
     /// A turn that waited for the store was erased meanwhile.
     #[error("turn `{0}` was erased while it waited to be written")]
     Erased(TurnId),
+    /// A request with this `Idempotency-Key` was done already.
+    #[error("a request with this Idempotency-Key was done already")]
+    Repeated,
     /// No space left.
     #[error("the disk is full: {0}")]
     Full(String),

@@ -7,7 +7,7 @@
 //! they wait in a spool on disk as well, and what was lately read and written stands in for it.
 //!
 //! Reading order: `turn` (what waits), `queue` (in which order), `spool` (the same on disk), `lately` (what stands in for a
-//! database that is away), `calls` (what is asked of the store), `erase` (what of it goes), `keys` (who may come in meanwhile),
+//! database that is away), `calls` (what is asked of the store), `once` (who asked it), `erase` (what of it goes), `keys` (who may come in meanwhile),
 //! `replay` (how it is written at last).
 //!
 //! **Invariant:** once the store answers again nothing new stands behind what waits: whoever goes on with a conversation waits
@@ -17,6 +17,7 @@ mod calls;
 mod erase;
 mod keys;
 mod lately;
+mod once;
 mod queue;
 mod replay;
 mod spool;
@@ -210,6 +211,9 @@ impl<S: Store + ?Sized> Waiting<S> {
     /// The same in memory only.
     fn take_in(&self, turn: WaitingTurn, reason: StoreError) -> Result<(), StoreError> {
         let mut queue = self.queue();
+        if turn.request().is_some_and(|(key, _)| queue.by_request(&turn.scope, key).is_some()) {
+            return Err(StoreError::Repeated);
+        }
         if queue.len() >= self.bounds.turns_max || queue.bytes() + turn.bytes > self.bounds.bytes_max {
             return Err(reason);
         }

@@ -1,7 +1,7 @@
 //! What happens in a chat request, top to bottom.
 //!
 //! Reading order: [`Memory::take_turn`] (checks, then hands the work to a task of its own), `run` (the
-//! path of a turn), `clarify` (what it answers, and what its answer asks), `remind` (what is recalled for it, in time or not at all), `compose` (what the model is shown),
+//! path of a turn), `once` (one that came before), `clarify` (what it answers, and what its answer asks), `remind` (what is recalled for it, in time or not at all), `compose` (what the model is shown),
 //! `inject` (how memory is laid before it), `trace` (why it was that); `proxy` is the same for requests in OpenAI's
 //! format.
 //!
@@ -11,6 +11,7 @@
 mod clarify;
 mod compose;
 pub mod inject;
+mod once;
 pub mod proxy;
 mod remind;
 mod run;
@@ -31,13 +32,17 @@ use crate::memory::Memory;
 use crate::model::ModelError;
 use crate::recall::Reminder;
 use crate::scope::Scope;
-use crate::session::{DoesNotFit, Intent, SessionSeed, TextError, check_text};
-use crate::store::StoreError;
+use crate::session::{DoesNotFit, Intent, RequestMark, SessionSeed, TextError, check_text};
 use crate::store::live::LiveError;
+use crate::store::{RequestError, StoreError};
 use crate::tenant::OverLimit;
 
 /// Most events of a turn that wait for a slow reader before the model is made to wait.
 const EVENTS_MAX: usize = 64;
+
+/// How often, and how many times, a running answer is looked for by a request that repeats its question.
+const JOIN_EVERY: Duration = Duration::from_millis(50);
+const JOIN_TRIES: usize = 2_400;
 
 /// What somebody asks.
 #[derive(Debug, Clone, Default)]
@@ -54,6 +59,8 @@ pub struct TurnRequest {
     pub stream: bool,
     /// Whether the model is shown nothing but the conversation itself.
     pub alone: bool,
+    /// The request that asks it, if it has a key by which it is known when it comes again.
+    pub request: Option<RequestMark>,
 }
 
 /// A turn under way. Dropping it cancels the answer; what has come so far is kept.
@@ -69,6 +76,8 @@ pub struct RunningTurn {
 /// What comes of a turn, in order: what was recalled, pieces, then one ending.
 #[derive(Debug)]
 pub enum TurnEvent {
+    /// It is this turn: the request came before.
+    IsTurn(SessionId, TurnId),
     /// What the model was reminded of, before it is asked.
     Reminded(Shown),
     /// More of the answer.
@@ -172,9 +181,9 @@ pub enum TurnError {
     /// The visitor's session cannot take it.
     #[error(transparent)]
     Live(#[from] LiveError),
-    /// The same key came with another question.
-    #[error("this Idempotency-Key was used for another question")]
-    KeyReused,
+    /// The same key came with another question, or what it made is gone.
+    #[error(transparent)]
+    Request(#[from] RequestError),
     /// The task that answers is gone.
     #[error("the server is shutting down")]
     Stopping,
@@ -183,14 +192,18 @@ pub enum TurnError {
 impl RunningTurn {
     /// What comes next; `None` after the ending.
     pub async fn next(&mut self) -> Option<TurnEvent> {
-        self.events.recv().await
+        let event = self.events.recv().await;
+        if let Some(TurnEvent::IsTurn(session, turn)) = event {
+            (self.session, self.turn) = (session, turn);
+        }
+        event
     }
 
     /// Waits for the ending.
-    pub async fn answer(mut self) -> Result<Answer, TurnError> {
+    pub async fn answer(&mut self) -> Result<Answer, TurnError> {
         while let Some(event) = self.next().await {
             match event {
-                TurnEvent::Reminded(_) | TurnEvent::Piece(_) => {}
+                TurnEvent::IsTurn(..) | TurnEvent::Reminded(_) | TurnEvent::Piece(_) => {}
                 TurnEvent::Done(answer) => return Ok(*answer),
                 TurnEvent::Failed(error) => return Err(error),
             }
@@ -216,7 +229,7 @@ impl Memory {
         let session = request.session.unwrap_or_else(|| self.parts.ids.session());
         let turn = self.parts.ids.turn(self.parts.clock.now());
         let (sender, events) = mpsc::channel(EVENTS_MAX);
-        let run = run::Run { memory, scope: scope.clone(), session, turn, events: sender };
+        let run = run::Run { memory, scope: scope.clone(), session, turn, attempt: 0, events: sender };
         tokio::spawn(run.go(request));
         Ok(RunningTurn { session, turn, events })
     }

@@ -1,5 +1,6 @@
 //! The path of a turn, once it has been accepted.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
@@ -9,6 +10,7 @@ use tracing::warn;
 
 use super::clarify::{Answered, noted};
 use super::compose::{Composed, compose};
+use super::once::Before;
 use super::trace::{SearchNotes, SearchResults};
 use super::{Answer, Health, Reminded, Shown, TurnError, TurnEvent, TurnRequest, notes};
 use crate::id::{SessionId, TurnId};
@@ -18,7 +20,9 @@ use crate::message::{Message, Role};
 use crate::model::{Ending, ModelError, Piece, Pieces, Prompt};
 use crate::recall::Ask;
 use crate::scope::Scope;
-use crate::session::{ClosedTurn, InTopic, Intent, OpenTurn, Saying, SessionSeed, Turn, TurnStatus, read_intent};
+use crate::session::{
+    ClosedTurn, InTopic, Intent, OpenTurn, Placement, Saying, SessionSeed, Turn, TurnStatus, read_intent,
+};
 use crate::store::{Kept, Opened, Recent, StoreError};
 
 /// One turn on its way.
@@ -27,6 +31,8 @@ pub(super) struct Run {
     pub(super) scope: Scope,
     pub(super) session: SessionId,
     pub(super) turn: TurnId,
+    /// Which try at its answer this is.
+    pub(super) attempt: u32,
     pub(super) events: mpsc::Sender<TurnEvent>,
 }
 
@@ -56,9 +62,10 @@ impl Stop {
 
 impl Run {
     /// Takes the turn and tells the listener how it went; whether anybody listens changes nothing.
-    pub(super) async fn go(self, request: TurnRequest) {
+    pub(super) async fn go(mut self, request: TurnRequest) {
         // The memory waits for this place before it closes, so that the turn can end properly.
-        let _place = self.memory.running.acquire().await;
+        let running = Arc::clone(&self.memory.running);
+        let _place = running.acquire().await;
         let ending = match self.take(request).await {
             Ok(answer) => TurnEvent::Done(Box::new(answer)),
             Err(error) => TurnEvent::Failed(error),
@@ -66,9 +73,20 @@ impl Run {
         let _ = self.events.send(ending).await;
     }
 
-    async fn take(&self, request: TurnRequest) -> Result<Answer, TurnError> {
+    async fn take(&mut self, mut request: TurnRequest) -> Result<Answer, TurnError> {
         let started = Instant::now();
-        let (recent, mut health) = self.recent(request.session).await;
+        let mut opened = None;
+        if let Some(mark) = request.request {
+            match self.before(&mark, &request.query).await? {
+                Before::Nothing => {}
+                Before::Answered(answer) => return Ok(*answer),
+                Before::Unanswered => {
+                    opened = self.try_again().await;
+                    request.request = None;
+                }
+            }
+        }
+        let (recent, mut health) = self.recent(request.session.map(|_| self.session)).await;
         let read_time = started.elapsed();
         self.memory.tenants.admit_turns(self.scope.tenant(), recent.session.is_none(), 1).await?;
         let (mut composed, language) = self.compose(&request, &recent)?;
@@ -82,7 +100,7 @@ impl Run {
         let shown = shown(&composed, &reminded);
         let _ = self.events.send(TurnEvent::Reminded(shown)).await;
         let intent = intent(&request.query, &language, &recent, answered.as_ref());
-        let question = request.query.clone();
+        let (question, mark) = (request.query.clone(), request.request);
         let prompt = Prompt {
             messages: std::mem::take(&mut composed.messages),
             stream: request.stream,
@@ -94,10 +112,18 @@ impl Run {
         // written.
         let searched = SearchResults::of(&question, &reminded);
         let search = SearchNotes::of(searched.as_ref(), &reminded.recalled);
-        let ((opened, open_time), asked, trace) =
-            tokio::join!(timed(self.open(request, &intent, answered.as_ref(), &language)), self.ask(prompt), async {
-                self.memory.trace(&question, &reminded)
-            });
+        let ((opened, open_time), asked, trace) = tokio::join!(
+            timed(self.open(request, opened, &intent, answered.as_ref(), &language)),
+            self.ask(prompt),
+            async { self.memory.trace(&question, &reminded) }
+        );
+        if let (Err(StoreError::Repeated), Some(mark)) = (&opened, mark) {
+            // The same request came at the same time, here or elsewhere, and was first.
+            return match self.before(&mark, &question).await? {
+                Before::Answered(answer) => Ok(*answer),
+                Before::Nothing | Before::Unanswered => Err(StoreError::Repeated.into()),
+            };
+        }
         let opened = opened.inspect_err(|error| self.fail("open_turn", error))?;
         if recent.session.is_none() {
             self.memory.log_created(&self.scope, self.session);
@@ -195,10 +221,14 @@ impl Run {
     async fn open(
         &self,
         request: TurnRequest,
+        opened: Option<Opened>,
         intent: &Intent,
         answered: Option<&Answered>,
         language: &str,
     ) -> Result<Opened, StoreError> {
+        if let Some(opened) = opened {
+            return Ok(opened);
+        }
         let SessionSeed { mut metadata, ttl, kind } = request.seed;
         metadata.entry("language").or_insert_with(|| language.into());
         let role = request.role.map_or(Value::Null, Value::String);
@@ -214,7 +244,7 @@ impl Run {
                 ("role", role),
             ]),
             asked_at: None,
-            place: Default::default(),
+            place: Placement { request: request.request, ..Placement::default() },
         };
         self.memory.parts.store.open_turn(&self.scope, open).await
     }
@@ -299,7 +329,7 @@ impl Run {
             status,
             messages,
             metadata,
-            attempt: 0,
+            attempt: self.attempt,
             others: Vec::new(),
             trace: None,
             topic: None,
@@ -337,7 +367,7 @@ impl Run {
         }
     }
 
-    fn fail(&self, operation: &str, error: &StoreError) {
+    pub(super) fn fail(&self, operation: &str, error: &StoreError) {
         self.memory.report(&self.scope, Some(self.session), operation, error);
     }
 }

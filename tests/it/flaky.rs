@@ -8,12 +8,13 @@ use jiff::Timestamp;
 use recalld::id::{SessionId, TurnId};
 use recalld::scope::Scope;
 use recalld::session::{
-    AddedMessage, ClosedTurn, Held, OpenTurn, ReviseTurn, Revision, Session, SessionPatch, SessionSeed, Turn, TurnDraft,
+    AddedMessage, ClosedTurn, Held, OpenTurn, RequestMark, ReviseTurn, Revision, Session, SessionPatch, SessionSeed,
+    Turn, TurnDraft,
 };
 use recalld::store::{
-    Backup, BookState, Claim, DaySpent, Erasure, Erasures, Expired, Expiry, Facts, Kept, Knowledge, Ledger, Opened,
-    Outbox, Page, PageRequest, Reapplied, Receipt, Recent, Sqlite, Stats, Store, StoreError, StoreFuture, Takeout,
-    TenantKept, Tenants, Topics, UnusedAnswer,
+    Backup, BookState, Claim, DaySpent, DoneRequest, Erasure, Erasures, Expired, Expiry, Facts, Kept, Knowledge,
+    Ledger, OnceWrite, OnceWritten, Opened, Outbox, Page, PageRequest, Reapplied, Receipt, Recent, Requests, Sqlite,
+    Stats, Store, StoreError, StoreFuture, Takeout, TenantKept, Tenants, Topics, UnusedAnswer,
 };
 use recalld::store::{
     ChangeMark, Changes, DerivedRow, DueTurn, Episodes, HistoryMatch, Jobs, RecallCursor, RecallPage, Revised, Todo,
@@ -241,6 +242,10 @@ impl Store for Flaky {
         self.inner.knowledge()
     }
 
+    fn requests(&self) -> &dyn Requests {
+        self
+    }
+
     fn stats(&self, scope: &Scope) -> StoreFuture<'_, Stats> {
         self.or_fail(|| self.inner.stats(scope))
     }
@@ -307,5 +312,15 @@ impl Ledger for Flaky {
 
     fn unused(&self, scope: &Scope, page: PageRequest) -> StoreFuture<'_, Page<UnusedAnswer>> {
         self.or_fail(|| self.inner.ledger().unused(scope, page))
+    }
+}
+
+impl Requests for Flaky {
+    fn done_request(&self, scope: &Scope, key: [u8; 32]) -> StoreFuture<'_, Option<DoneRequest>> {
+        self.or_fail(|| self.inner.requests().done_request(scope, key))
+    }
+
+    fn write_once(&self, scope: &Scope, request: RequestMark, write: OnceWrite) -> StoreFuture<'_, OnceWritten> {
+        self.or_fail(|| self.inner.requests().write_once(scope, request, write))
     }
 }

@@ -12,10 +12,11 @@ use axum::http::{HeaderMap, HeaderName};
 use serde_json::{Map, Value};
 
 use super::path::PathScope;
-use super::{Rules, SESSION_HEADER, alone_in, filled_in, header, invalid};
+use super::{Rules, SESSION_HEADER, alone_in, filled_in, header, invalid, own_name};
 use crate::api::App;
 use crate::api::access::{Access, Visitor};
 use crate::api::error::ApiError;
+use crate::api::idempotency::IDEMPOTENCY_HEADER;
 use crate::clock::Clock;
 use crate::id::SessionId;
 use crate::live::{LiveKey, LiveName};
@@ -26,7 +27,6 @@ const TASK_HEADER: HeaderName = HeaderName::from_static("x-recalld-task");
 const MODE_HEADER: HeaderName = HeaderName::from_static("x-recalld-mode");
 const ANSWER_HEADER: HeaderName = HeaderName::from_static("x-recalld-message-id");
 const QUESTION_HEADER: HeaderName = HeaderName::from_static("x-recalld-user-message-id");
-const IDEMPOTENCY_HEADER: HeaderName = HeaderName::from_static("idempotency-key");
 const RETRY_HEADER: HeaderName = HeaderName::from_static("x-stainless-retry-count");
 
 /// Where a body may name the user, and where the conversation.
@@ -198,15 +198,10 @@ fn session_named(text: &str, tenant: &Tenant) -> Result<SessionId, ApiError> {
 }
 
 fn message_ids(headers: &HeaderMap) -> Result<MessageIds, ApiError> {
-    let id = |name: &HeaderName| {
-        let Some(text) = filled_in(headers, name)? else { return Ok(None) };
-        check_id(text).map_err(|error| invalid(name.as_str(), &error))?;
-        Ok::<_, ApiError>(Some(text.to_owned()))
-    };
     Ok(MessageIds {
-        answer: id(&ANSWER_HEADER)?,
-        question: id(&QUESTION_HEADER)?,
-        idempotency_key: id(&IDEMPOTENCY_HEADER)?,
+        answer: own_name(headers, &ANSWER_HEADER)?,
+        question: own_name(headers, &QUESTION_HEADER)?,
+        idempotency_key: own_name(headers, &IDEMPOTENCY_HEADER)?,
     })
 }
 

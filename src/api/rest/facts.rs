@@ -12,6 +12,7 @@ use super::{ListQuery, UserQuery, cursor};
 use crate::api::App;
 use crate::api::access::Visitor;
 use crate::api::error::{ApiError, ErrorView};
+use crate::api::idempotency;
 use crate::api::identity::session_header;
 use crate::api::params::Params;
 use crate::api::view::{FactEventView, FactEvidenceView, FactView};
@@ -173,10 +174,13 @@ pub(in crate::api) async fn add(
     Path(user): Path<String>,
     body: Body,
 ) -> Result<(StatusCode, Json<FactView>), ApiError> {
-    let FactDraft { category, key, value, importance, until } = app.read_json(&visitor, body).await?;
+    let (draft, body) = app.read_json_and_bytes(&visitor, body).await?;
+    let FactDraft { category, key, value, importance, until } = draft;
     let scope = app.scope_of(&visitor, &user)?;
+    let request = idempotency::mark(&visitor, &scope, "facts", &body)?;
     let category = category.as_deref().map(read_category).transpose()?;
-    let fact = app.memory.add_fact(&scope, NewFact { category, key, value, importance, until }).await?;
+    let new = NewFact { category, key, value, importance, until };
+    let fact = app.memory.add_fact(&scope, new, request.as_ref()).await?;
     Ok((StatusCode::CREATED, Json(fact.into())))
 }
 
@@ -198,9 +202,10 @@ pub(in crate::api) async fn undo(
     Path(user): Path<String>,
     body: Body,
 ) -> Result<Json<UndoView>, ApiError> {
-    let request: UndoRequest = app.read_json(&visitor, body).await?;
+    let (what, body): (UndoRequest, _) = app.read_json_and_bytes(&visitor, body).await?;
     let scope = app.scope_of(&visitor, &user)?;
-    let undone = app.memory.undo_facts(&scope, request.what()?).await?;
+    let request = idempotency::mark(&visitor, &scope, "undo", &body)?;
+    let undone = app.memory.undo_facts(&scope, what.what()?, request.as_ref()).await?;
     let facts = undone.facts.into_iter().map(FactView::from).collect();
     Ok(Json(UndoView { undo_id: undone.id.to_string(), facts }))
 }
@@ -248,9 +253,12 @@ pub(in crate::api) async fn correct(
     Path(id): Path<String>,
     body: Body,
 ) -> Result<Json<FactView>, ApiError> {
-    let FactChange { value, importance, until, user_id } = app.read_json(&visitor, body).await?;
+    let (change, body) = app.read_json_and_bytes(&visitor, body).await?;
+    let FactChange { value, importance, until, user_id } = change;
     let (id, scope) = (fact_id(&id)?, whose(&app, &visitor, user_id.as_deref())?);
-    Ok(Json(app.memory.correct_fact(&scope, id, FactPatch { value, importance, until }).await?.into()))
+    let request = idempotency::mark(&visitor, &scope, &format!("fact {id}"), &body)?;
+    let patch = FactPatch { value, importance, until };
+    Ok(Json(app.memory.correct_fact(&scope, id, patch, request.as_ref()).await?.into()))
 }
 
 /// Takes a fact back. It is no longer told, and stays to be seen.

@@ -13,6 +13,7 @@ use super::{ListQuery, cursor};
 use crate::api::App;
 use crate::api::access::Visitor;
 use crate::api::error::{ApiError, ErrorView};
+use crate::api::idempotency;
 use crate::api::params::Params;
 use crate::api::view::time;
 use crate::period::Period;
@@ -21,6 +22,9 @@ use crate::tenant::{Key, KeyDraft, KeyError, KeyId, NewKey, Right, Rights};
 
 /// How long a key stays good that another one takes the place of, unless somebody says.
 const OVERLAP: Period = Period::hours(24);
+
+/// Why making a key takes no `Idempotency-Key`.
+const SECRET: &str = "the answer holds a key's secret, which is not kept";
 
 /// A new key.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -132,6 +136,7 @@ pub(in crate::api) async fn create(
     visitor: Visitor,
     body: Body,
 ) -> Result<(StatusCode, Json<MadeKey>), ApiError> {
+    idempotency::refuse(&visitor, SECRET)?;
     let request: KeyRequest = app.read_json(&visitor, body).await?;
     let draft = draft(&request, app.clock().now())?;
     if !visitor.access.keyed && !draft.rights.has(Right::Admin) {
@@ -156,9 +161,11 @@ pub(in crate::api) struct RotateQuery {
     responses((status = 201, body = MadeKey), (status = 404, body = ErrorView), (status = 409, body = ErrorView)))]
 pub(in crate::api) async fn rotate(
     State(app): State<App>,
+    visitor: Visitor,
     Path(id): Path<String>,
     Params(query): Params<RotateQuery>,
 ) -> Result<(StatusCode, Json<MadeKey>), ApiError> {
+    idempotency::refuse(&visitor, SECRET)?;
     let invalid =
         |error: String| ApiError::bad_request("invalid_period", "Invalid period", format!("overlap: {error}"));
     let overlap: Period = match &query.overlap {

@@ -18,11 +18,13 @@ use super::{ListQuery, cursor};
 use crate::api::App;
 use crate::api::access::Visitor;
 use crate::api::error::{ApiError, ErrorView};
+use crate::api::idempotency::KeyedRequest;
 use crate::api::params::Params;
 use crate::api::view::{CitationView, DocumentView, millis, part_of, thousandths};
 use crate::id::DocumentId;
 use crate::knowledge::{Passage, PassageId};
 use crate::recall::FoundPassage;
+use crate::review::KeptRequest;
 
 /// Passages that may be asked for.
 const FOUND_MAX: std::ops::RangeInclusive<usize> = 1..=50;
@@ -156,12 +158,28 @@ pub(in crate::api) async fn add(
     body: Body,
 ) -> Result<(StatusCode, Json<AddedDocuments>), ApiError> {
     let tenant = app.shared(&visitor);
-    let documents = match app.read_upload(&visitor, query, body).await? {
-        Brought::Files(files) => app.memory.add_documents(&tenant, files).await?,
-        Brought::Note(NoteDraft { title, text }) => vec![app.memory.add_note(&tenant, &title, &text).await?],
+    let brought = app.read_upload(&visitor, query, body).await?;
+    let request = kept_request(&app, &visitor, &brought)?;
+    let documents = match brought {
+        Brought::Files(files) => app.memory.add_documents(&tenant, files, request).await?,
+        Brought::Note(NoteDraft { title, text }) => vec![app.memory.add_note(&tenant, &title, &text, request).await?],
     };
     let documents = documents.into_iter().map(DocumentView::from).collect();
     Ok((StatusCode::CREATED, Json(AddedDocuments { documents })))
+}
+
+/// The request, if it has a key. A form is the files in it: what parts them is new with each try.
+fn kept_request(app: &App, visitor: &Visitor, brought: &Brought) -> Result<Option<KeptRequest>, ApiError> {
+    let (keeper, asker) = app.keeper(visitor);
+    let Some(request) = KeyedRequest::of(visitor, &keeper, &asker, "knowledge")? else { return Ok(None) };
+    let request = match brought {
+        Brought::Files(files) => files.iter().fold(request, |request, file| {
+            let title = file.title.as_deref().unwrap_or_default();
+            request.asking(file.name.as_bytes()).asking(title.as_bytes()).asking(&file.bytes)
+        }),
+        Brought::Note(note) => request.asking(note.title.as_bytes()).asking(note.text.as_bytes()),
+    };
+    Ok(Some(KeptRequest { keeper, mark: request.mark() }))
 }
 
 /// A note to be kept.

@@ -13,6 +13,7 @@ use super::{ListQuery, UserQuery, cursor};
 use crate::api::App;
 use crate::api::access::Visitor;
 use crate::api::error::{ApiError, ErrorView};
+use crate::api::idempotency::{self, NOT_OF_A_VISIT};
 use crate::api::identity::AnySession;
 use crate::api::params::Params;
 use crate::api::view::{MessageView, TurnView};
@@ -87,16 +88,20 @@ pub(in crate::api) async fn add(
     Params(query): Params<UserQuery>,
     body: Body,
 ) -> Result<(StatusCode, Json<Added>), ApiError> {
-    let new: Vec<NewMessage> = app.read_json(&visitor, body).await?;
+    let (new, body): (Vec<NewMessage>, _) = app.read_json_and_bytes(&visitor, body).await?;
     let messages = new.into_iter().enumerate().map(read).collect::<Result<_, _>>()?;
     let AnySession::Durable(id) = session else {
         let key = session.live(&visitor)?;
+        idempotency::refuse(&visitor, NOT_OF_A_VISIT)?;
         let turns = app.memory.add_live_messages(&key, messages).await?;
         let turns = turns.into_iter().map(|turn| TurnView::of_live(turn, &key)).collect();
         return Ok((StatusCode::CREATED, Json(Added { turns })));
     };
     let scope = app.scope(&visitor, query.user_id.as_deref(), Some(id))?;
-    let turns = app.memory.add_messages(&scope, id, messages).await?;
+    let turns = match idempotency::mark(&visitor, &scope, &format!("messages of {id}"), &body)? {
+        Some(request) => app.memory.add_messages_once(&scope, id, messages, &request).await?,
+        None => app.memory.add_messages(&scope, id, messages).await?,
+    };
     let turns = turns.into_iter().map(|turn| TurnView::of(turn, &scope)).collect();
     Ok((StatusCode::CREATED, Json(Added { turns })))
 }

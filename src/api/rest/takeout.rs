@@ -18,9 +18,11 @@ use crate::api::access::Visitor;
 use crate::api::body::{Arriving, shape};
 use crate::api::budget::Reservation;
 use crate::api::error::{ApiError, ErrorView};
+use crate::api::idempotency::KeyedRequest;
 use crate::api::params::Params;
 use crate::id::SessionId;
 use crate::review::{ExportRequest, ImportReport, Importer};
+use crate::store::{Made, MadeImport, RequestError};
 use crate::takeout::{Cursor, LINE_BYTES_MAX, Line, VERSION, open};
 
 /// Lines of JSON.
@@ -177,6 +179,47 @@ impl ImportView {
     }
 }
 
+impl ImportView {
+    /// What is noted of it for when the same request comes again: no word of what was in the lines.
+    fn made(&self) -> MadeImport {
+        let counts = [
+            self.sessions,
+            self.sessions_known,
+            self.turns,
+            self.turns_known,
+            self.turns_completed,
+            self.messages,
+            self.topics,
+            self.episodes,
+            self.facts,
+            self.documents,
+            self.refused_count,
+        ];
+        let refused = self.refused.iter().map(|refused| refused.line).collect();
+        MadeImport { counts: counts.to_vec(), truncated: self.truncated, refused }
+    }
+
+    fn again(made: &MadeImport) -> Self {
+        let count = |n: usize| made.counts.get(n).copied().unwrap_or_default();
+        let reason = || "refused when this import was taken in".to_owned();
+        Self {
+            sessions: count(0),
+            sessions_known: count(1),
+            turns: count(2),
+            turns_known: count(3),
+            turns_completed: count(4),
+            messages: count(5),
+            topics: count(6),
+            episodes: count(7),
+            facts: count(8),
+            documents: count(9),
+            truncated: made.truncated,
+            refused_count: count(10),
+            refused: made.refused.iter().map(|line| RefusedLine { line: *line, reason: reason() }).collect(),
+        }
+    }
+}
+
 /// Takes in the lines of an export, however many: they are read as they come.
 #[utoipa::path(post, path = "/api/v1/import", params(ImportQuery),
     request_body(content = String, content_type = "application/x-ndjson"),
@@ -190,16 +233,43 @@ pub(in crate::api) async fn import(
 ) -> Result<Json<ImportView>, ApiError> {
     check_type(&visitor)?;
     let whose = app.whose(&visitor, query.user_id.as_deref(), None, query.everyone)?;
+    let (keeper, asker) = app.keeper(&visitor);
+    let named = query.user_id.as_deref().unwrap_or_default();
+    let route = format!("import {} {} {named}", query.everyone, query.again);
+    // A dry run makes nothing.
+    let keyed = KeyedRequest::of(&visitor, &keeper, &asker, &route)?.filter(|_| !query.dry_run);
+    let mut keyed = keyed.map(|request| request.asking(&[]));
+    let before = match &keyed {
+        Some(request) => app.memory.done_request(&keeper, request.key()).await?,
+        None => None,
+    };
     let importer = app.memory.import(whose, query.dry_run, query.again);
     let reservation = Arc::clone(&visitor.reservation);
     let mut reading = Reading { importer, reservation, line: Vec::new(), number: 0, begun: false, ended: false };
     let mut arriving = Arriving::new(body, app.doors.body_timeout);
     // What came before an error is taken in.
     while let Some(piece) = arriving.next().await? {
-        reading.take(&piece).await?;
+        if let Some(request) = &mut keyed {
+            request.more(&piece);
+        }
+        // What was taken in before is read to see whether it is the same.
+        if before.is_none() {
+            reading.take(&piece).await?;
+        }
+    }
+    let mark = keyed.map(KeyedRequest::mark);
+    if let (Some(before), Some(mark)) = (before, &mark) {
+        return match before.answer_to(mark)? {
+            Made::Import(came_to) => Ok(Json(ImportView::again(&came_to))),
+            _ => Err(RequestError::KeyReused.into()),
+        };
     }
     let truncated = reading.last().await?;
-    Ok(Json(ImportView::of(reading.importer.finish().await?, truncated)))
+    let view = ImportView::of(reading.importer.finish().await?, truncated);
+    let Some(mark) = mark else { return Ok(Json(view)) };
+    let came_to = app.memory.import_once(&keeper, &mark, view.made()).await?;
+    // The same import came at the same time, and was noted first.
+    Ok(Json(if came_to == view.made() { view } else { ImportView::again(&came_to) }))
 }
 
 /// JSON, or lines of it. A browser's plain form has neither type, so other sites' pages cannot post.

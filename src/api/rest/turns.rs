@@ -13,6 +13,7 @@ use super::{ListQuery, UserQuery, cursor};
 use crate::api::App;
 use crate::api::access::Visitor;
 use crate::api::error::{ApiError, ErrorView};
+use crate::api::idempotency::{self, NOT_OF_A_VISIT};
 use crate::api::identity::{AnySession, session_header};
 use crate::api::params::Params;
 use crate::api::view::{RevisionView, TurnView};
@@ -128,14 +129,19 @@ pub(in crate::api) async fn add(
     session: AnySession,
     body: Body,
 ) -> Result<(StatusCode, Json<TurnView>), ApiError> {
-    let NewTurn { query, response, metadata, created_at, user_id } = app.read_json(&visitor, body).await?;
+    let (new, body) = app.read_json_and_bytes(&visitor, body).await?;
+    let NewTurn { query, response, metadata, created_at, user_id } = new;
     let past = PastTurn { query, response, metadata, created_at };
     let AnySession::Durable(id) = session else {
         let key = session.live(&visitor)?;
+        idempotency::refuse(&visitor, NOT_OF_A_VISIT)?;
         let turn = app.memory.add_live_turn(&key, past).await?;
         return Ok((StatusCode::CREATED, Json(TurnView::of_live(turn, &key))));
     };
     let scope = app.scope(&visitor, user_id.as_deref(), Some(id))?;
-    let turn = app.memory.add_turn(&scope, id, past).await?;
+    let turn = match idempotency::mark(&visitor, &scope, &format!("turns of {id}"), &body)? {
+        Some(request) => app.memory.add_turn_once(&scope, id, past, &request).await?,
+        None => app.memory.add_turn(&scope, id, past).await?,
+    };
     Ok((StatusCode::CREATED, Json(TurnView::of(turn, &scope))))
 }

@@ -177,6 +177,7 @@ impl Talk {
             role: None,
             stream: false,
             alone: false,
+            request: None,
         };
         let answer = self.memory.take_turn(&self.scope, request)?.answer().await?;
         asked.times.push(answer.shown.recall_time);

@@ -61,6 +61,12 @@ fn places(settings: &Settings) -> Vec<Place> {
         place("jobs", &data, "until they are done", "with their session"),
         place("webhooks", &data, "until delivered; 14 days where that failed", "delivery, forget"),
         place("unused model answers", &data, "the newest 20 of a user", "with their session or topic"),
+        place(
+            "requests with a key",
+            &data,
+            "a day, the newest 1,000 of a user; hashes and ids, no words",
+            "their day, forget of their user",
+        ),
         place("keys", &data, "30 days after their end; sealed, never in clear", "revoke, forget"),
         place("copies of damaged logs", beside("-wal.damaged-…"), "30 days", "any forget"),
         place("live sessions", "this process", live, "their end, forget"),

@@ -32,6 +32,7 @@ pub mod live;
 pub mod neighbours;
 pub mod outbox;
 pub mod recall;
+pub mod requests;
 pub mod revisions;
 pub mod sessions;
 pub mod takeout;
@@ -194,6 +195,13 @@ macro_rules! conformance {
             recall::a_trace_comes_back_to_its_owner_only,
             recall::turns_by_id_keeps_the_order_and_the_scope,
             recall::a_turn_is_recalled_while_its_tools_are_at_work,
+            requests::a_request_is_done_once,
+            requests::a_failed_request_may_come_again,
+            requests::a_question_is_opened_once,
+            requests::a_request_of_many_is_done_once,
+            requests::requests_go_after_a_day,
+            requests::requests_are_bounded,
+            requests::an_erased_users_requests_go,
             revisions::another_answer_is_a_revision,
             revisions::an_older_answer_can_return,
             revisions::superseded_turns_are_hidden_and_kept,
@@ -305,6 +313,7 @@ mod tests {
             ("lifecycle", include_str!("lifecycle.rs")),
             ("outbox", include_str!("outbox.rs")),
             ("recall", include_str!("recall.rs")),
+            ("requests", include_str!("requests.rs")),
             ("revisions", include_str!("revisions.rs")),
             ("sessions", include_str!("sessions.rs")),
             ("takeout", include_str!("takeout.rs")),

@@ -9,7 +9,7 @@ const OURS: [&str; 8] =
     ["recall_made_with", "recall_embedder", "tenant", "api_key", "access", "instance", "known_tenant", "erased"];
 
 /// Tables that say whose they are in a column of their own, `tenant`; all others have `home`.
-const SAY_TENANT: [&str; 12] = [
+const SAY_TENANT: [&str; 13] = [
     "knowledge",
     "document",
     "outbox",
@@ -20,6 +20,7 @@ const SAY_TENANT: [&str; 12] = [
     "fact",
     "fact_undo",
     "fact_erased",
+    "idempotent_request",
     "memory_answer",
     "memory_spent",
 ];

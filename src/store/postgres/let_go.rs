@@ -9,6 +9,7 @@ use super::Postgres;
 use super::connect::meaning;
 use super::expire::{self, Old};
 use super::for_whom::grouped;
+use super::requests;
 use super::session::{rows_max, send};
 use super::sql::{Connection, Row, params};
 use crate::period::Period;
@@ -59,7 +60,11 @@ impl Postgres {
     }
 
     async fn let_go_of(&self, tenant: String, expiry: Expiry) -> Result<Expired, StoreError> {
-        let over = self.pool.read(Whose::Tenant(tenant), move |db| over(db, expiry)).await?;
+        let whose = Whose::Tenant(tenant);
+        if self.pool.read(whose.clone(), move |db| requests::any_expired(db, expiry.now)).await? {
+            self.pool.write(whose.clone(), move |db| requests::expire(db, expiry.now)).await?;
+        }
+        let over = self.pool.read(whose, move |db| over(db, expiry)).await?;
         let mut gone = Expired { more: over.len() >= expiry.turns_max, ..Expired::default() };
         for (whose, over) in grouped(over, |over| Whose::from(&over.whose)) {
             for some in over.chunks(AT_ONCE).map(<[Over]>::to_vec) {

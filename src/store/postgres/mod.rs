@@ -63,6 +63,8 @@ mod outbox;
 mod place;
 #[path = "../sqlite/recall.rs"]
 mod recall;
+#[path = "../sqlite/requests.rs"]
+mod requests;
 #[path = "../sqlite/revision.rs"]
 mod revision;
 #[path = "../sqlite/row.rs"]

@@ -19,7 +19,7 @@ use crate::store::StoreError;
 use crate::store::sqlite::Sqlite;
 
 /// Tables in an order in which every row finds those that it names.
-const ORDER: [&str; 34] = [
+const ORDER: [&str; 35] = [
     "tenant",
     "api_key",
     "recall_made_with",
@@ -50,6 +50,7 @@ const ORDER: [&str; 34] = [
     "fact_undone",
     "fact_refused",
     "fact_erased",
+    "idempotent_request",
     "knowledge",
     "document",
     "original",

@@ -9,7 +9,7 @@ use super::sql::Connection;
 use crate::store::StoreError;
 
 /// Each entry brings a database from version `index` to `index + 1`. Entries are never edited.
-const MIGRATIONS: [&str; 7] = [
+const MIGRATIONS: [&str; 8] = [
     include_str!("schema_1.sql"),
     include_str!("schema_2.sql"),
     include_str!("schema_3.sql"),
@@ -18,6 +18,7 @@ const MIGRATIONS: [&str; 7] = [
     "",
     include_str!("schema_6.sql"),
     include_str!("schema_7.sql"),
+    include_str!("schema_8.sql"),
 ];
 
 /// The schema version that this binary writes.
@@ -44,7 +45,7 @@ pub(super) const AT_HOME: [&str; 13] = [
 ];
 
 /// Tables whose rows belong to a tenant by `tenant`.
-pub(super) const BY_TENANT: [&str; 13] = [
+pub(super) const BY_TENANT: [&str; 14] = [
     "session",
     "episode",
     "topic",
@@ -54,6 +55,7 @@ pub(super) const BY_TENANT: [&str; 13] = [
     "fact_statement",
     "fact_undo",
     "fact_erased",
+    "idempotent_request",
     "scope_state",
     "scope_change",
     "knowledge",
@@ -155,7 +157,8 @@ const OUTBOX: &str = "ALTER TABLE outbox ENABLE ROW LEVEL SECURITY;
         USING (current_setting('recalld.tenant', true) IN (tenant, ''));
 ";
 
-/// The role is made where that is allowed. Where it is not, the owner serves, and is bound all the same.
+/// The role is made where that is allowed. Where it is not, the owner serves, and is bound all the same. Whoever may make roles and
+/// is no superuser may grant the role it made, but is not yet allowed to become it.
 fn granted(schema: &str) -> String {
     format!(
         "DO $$ BEGIN

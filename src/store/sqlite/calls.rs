@@ -20,8 +20,8 @@ use crate::store::erasure::{Erasure, Erasures, Waited};
 use crate::store::whose::Whose;
 use crate::store::{
     Backup, ChangeMark, Changes, DerivedRow, DueTurn, Episodes, Expired, Expiry, Facts, HistoryMatch, Jobs, Kept,
-    Knowledge, Ledger, Opened, Outbox, Page, PageRequest, RecallCursor, RecallPage, Recent, Revised, Stats, Store,
-    StoreError, StoreFuture, Takeout, Tenants, Todo, Topics, Trail,
+    Knowledge, Ledger, Opened, Outbox, Page, PageRequest, RecallCursor, RecallPage, Recent, Requests, Revised, Stats,
+    Store, StoreError, StoreFuture, Takeout, Tenants, Todo, Topics, Trail,
 };
 
 /// Sessions of visitors that are removed in one transaction.
@@ -290,6 +290,10 @@ impl Store for Backend {
     }
 
     fn knowledge(&self) -> &dyn Knowledge {
+        self
+    }
+
+    fn requests(&self) -> &dyn Requests {
         self
     }
 

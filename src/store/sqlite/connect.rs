@@ -16,7 +16,7 @@ const SQLITE_VERSION_MIN: i32 = 3_051_003;
 const APPLICATION_ID: i64 = 0x7265_636c;
 
 /// Each entry brings a file from version `index` to `index + 1`. Entries are never edited.
-const MIGRATIONS: [&str; 17] = [
+const MIGRATIONS: [&str; 18] = [
     include_str!("schema.sql"),
     include_str!("schema_2.sql"),
     include_str!("schema_3.sql"),
@@ -36,6 +36,7 @@ const MIGRATIONS: [&str; 17] = [
     // Blocks of version 3, which binaries of before would take for damaged ones.
     "",
     include_str!("schema_17.sql"),
+    include_str!("schema_18.sql"),
 ];
 
 /// The schema version this binary writes.

@@ -89,7 +89,7 @@ fn named(db: &Connection, tenant: &str, name: &str) -> Result<Option<(i64, i64, 
     found(db.query_row(sql, [tenant, name], read))
 }
 
-fn keep(
+pub(super) fn keep(
     db: &Connection,
     tenant: &str,
     documents: &[NewDocument],

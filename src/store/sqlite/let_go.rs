@@ -3,6 +3,7 @@
 use super::Sqlite;
 use super::connect::meaning;
 use super::expire::{Old, by_session, end_session, take_out_of_blocks};
+use super::requests;
 use super::session::{execute, rows_max, send};
 use super::sql::{Connection, params};
 use crate::period::Period;
@@ -50,6 +51,9 @@ fn expire(db: &Connection, expiry: Expiry) -> Result<Expired, StoreError> {
     }
     let more_turns = old.len() == expiry.turns_max;
     let idle = idle_sessions(db, now, server_ttl, expiry.turns_max)?;
+    if requests::any_expired(db, expiry.now)? {
+        requests::expire(db, expiry.now)?;
+    }
     let more = more_turns || idle == expiry.turns_max;
     Ok(Expired { sessions: (sessions + idle) as u64, turns: old.len() as u64, more })
 }

@@ -4,7 +4,7 @@
 //! `readers`, `row` (a turn as a row), then the statements: `session`, `look`, `turn`, `expire` and `let_go`, `recall`, `job`, `episode`,
 //! `told` (what of those is recalled), `topic` (which turn belongs to which), `topics` (what is kept of them), `archive` (text in
 //! blocks), `fact` (which turns are to be understood), `facts` (what was said and what follows), `ledger` (what the memory
-//! model costs), `tenants` and `seal` (who may come in), `takeout` (records for a file and from one), `erase` (what goes for
+//! model costs), `requests` (what requests with a key made), `tenants` and `seal` (who may come in), `takeout` (records for a file and from one), `erase` (what goes for
 //! good) and `book` (what did), `outbox` (webhooks to deliver), `knowledge` (what tenants know), `pages` (a sum in every
 //! page), `examine` and `verify` (whether all is what was written), `copy` and `restore` (backups). `changes` tells what the
 //! writer touched, `inspect` looks at a file from outside.
@@ -36,6 +36,7 @@ mod pages;
 mod place;
 mod readers;
 mod recall;
+mod requests;
 mod restore;
 mod revision;
 mod row;

@@ -20,7 +20,7 @@ pub(super) const TENANTS: &str =
     "SELECT tenant FROM session UNION SELECT tenant FROM episode UNION SELECT tenant FROM topic
      UNION SELECT tenant FROM fact UNION SELECT tenant FROM fact_statement UNION SELECT tenant FROM fact_undo
      UNION SELECT tenant FROM memory_answer UNION SELECT tenant FROM memory_spent UNION SELECT tenant FROM document
-     UNION SELECT tenant FROM knowledge UNION SELECT tenant FROM outbox UNION SELECT name FROM tenant
+     UNION SELECT tenant FROM knowledge UNION SELECT tenant FROM idempotent_request UNION SELECT tenant FROM outbox UNION SELECT name FROM tenant
      UNION SELECT tenant FROM api_key WHERE tenant IS NOT NULL";
 
 /// The job that is to be done first; a file needs no word of whose it is.

@@ -11,7 +11,7 @@ use super::look::{self, Around, Ground, Unended};
 use super::row::{COLUMNS, NEXT, TurnRow};
 use super::session::{self, Place, cursor, execute, reserve, rows_max, send, take_numbers, turn_expiry};
 use super::sql::{self, Connection, OptionalExtension, params};
-use super::{archive, episode, fact, place, recall, revision, topic, trace};
+use super::{archive, episode, fact, place, recall, requests, revision, topic, trace};
 use crate::clock::from_micros;
 use crate::id::{SessionId, TurnId};
 use crate::message::{Message, Role};
@@ -21,7 +21,7 @@ use crate::session::{
     chained, group, last_answer,
 };
 use crate::store::check;
-use crate::store::{Kept, Opened, Page, PageRequest, Recent, StoreError, UNANSWERED};
+use crate::store::{Kept, Made, Opened, Page, PageRequest, Recent, StoreError, UNANSWERED};
 
 /// Where a turn says why it ended as it did.
 const REASON: &str = "reason";
@@ -52,6 +52,9 @@ pub(super) fn open(db: &Connection, scope: &Scope, open: OpenTurn, now: Timestam
     let ground = look::before_question(db, scope, open.session, open.id)?;
     if ground.as_ref().is_some_and(|ground| ground.is_asked) {
         return opened_before(db, scope, &open);
+    }
+    if let Some(request) = &open.place.request {
+        requests::note(db, scope, request, &Made::Turn(open.session, open.id), now)?;
     }
     let said_last = Cell::new(ground.as_ref().map_or(Timestamp::MIN, |ground| ground.said_last));
     let now = next_time(&said_last, open.asked_at.unwrap_or(now));

@@ -10,7 +10,8 @@ use super::tests::{BOUNDS, Chat, scope, sqlite};
 use super::*;
 use crate::clock::SystemClock;
 use crate::id::{Ids, RandomIds};
-use crate::store::{Circuit, Erasure};
+use crate::session::RequestMark;
+use crate::store::{Circuit, Erasure, Made};
 use crate::tenant::{KeyDraft, Right};
 
 mod conformance {
@@ -352,4 +353,62 @@ fn a_damaged_turn_is_left_in_the_spool_and_not_shown() {
     let db = rusqlite::Connection::open(&path).expect("a file");
     let rows: i64 = db.query_row("SELECT count(*) FROM turn", [], |row| row.get(0)).expect("a count");
     assert_eq!(rows, 1);
+}
+
+fn asking(chat: &Chat, text: &str) -> OpenTurn {
+    let mut turn = chat.question(text);
+    turn.place.request = Some(RequestMark { key: [7; 32], content: [1; 32] });
+    turn
+}
+
+/// What the request made, and whether that waits.
+async fn made(chat: &Chat) -> Option<(Made, bool)> {
+    let done = chat.store.requests().done_request(&chat.scope, [7; 32]).await.expect("an answer");
+    done.map(|done| (done.made, done.waits))
+}
+
+#[tokio::test]
+async fn a_request_that_was_done_is_known_while_the_store_is_away() {
+    let (inner, folder) = shared();
+    let chat = chat_on(Arc::clone(&inner), folder.path());
+    let turn = asking(&chat, "asked in time");
+    chat.store.open_turn(&chat.scope, turn.clone()).await.expect("opened");
+    away(&inner, true);
+    assert_eq!(made(&chat).await, Some((Made::Turn(chat.session, turn.id), false)));
+}
+
+#[tokio::test]
+async fn a_request_whose_turn_waits_outlives_the_process() {
+    let (inner, folder) = shared();
+    let chat = chat_on(Arc::clone(&inner), folder.path());
+    away(&inner, true);
+    let turn = asking(&chat, "never answered");
+    chat.store.open_turn(&chat.scope, turn.clone()).await.expect("taken in");
+    let (scope, session) = (chat.scope.clone(), chat.session);
+    drop(chat);
+    let again = Chat { scope, session, ..chat_on(Arc::clone(&inner), folder.path()) };
+    let same = Made::Turn(session, turn.id);
+    assert_eq!(made(&again).await, Some((same.clone(), true)));
+    let twice = again.store.open_turn(&again.scope, asking(&again, "never answered")).await;
+    assert!(matches!(twice, Err(StoreError::Repeated)), "{twice:?}");
+    away(&inner, false);
+    assert_eq!(again.store.flush().await, 0);
+    assert_eq!((made(&again).await, again.stored().await.len()), (Some((same, false)), 1));
+}
+
+#[tokio::test]
+async fn a_request_that_another_instance_did_meanwhile_is_not_done_again() {
+    let (inner, folder) = shared();
+    let elsewhere = tempfile::tempdir().expect("a folder");
+    let chat = chat_on(Arc::clone(&inner), folder.path());
+    let other = Chat { scope: chat.scope.clone(), ..chat_on(Arc::clone(&inner), elsewhere.path()) };
+    away(&inner, true);
+    chat.store.open_turn(&chat.scope, asking(&chat, "asked here")).await.expect("taken in");
+    away(&inner, false);
+    let there = asking(&other, "asked there");
+    other.store.open_turn(&other.scope, there.clone()).await.expect("opened");
+    assert_eq!(chat.store.flush().await, 0);
+    assert_eq!(made(&chat).await, Some((Made::Turn(other.session, there.id), false)));
+    assert_eq!((chat.stored().await.len(), other.stored().await.len()), (0, 1));
+    assert!(!holds(folder.path(), "asked here"));
 }

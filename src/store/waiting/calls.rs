@@ -16,7 +16,7 @@ use crate::store::check;
 use crate::store::{
     Archive, Backup, ChangeMark, Changes, DerivedRow, DueTurn, Episodes, Erasure, Erasures, Expired, Expiry, Facts,
     HistoryMatch, Jobs, Kept, Knowledge, Ledger, Opened, Outbox, Page, PageRequest, RecallCursor, RecallPage, Recent,
-    Revised, Stats, Store, StoreFuture, Takeout, Tenants, Todo, Topics, Trail,
+    Requests, Revised, Stats, Store, StoreFuture, Takeout, Tenants, Todo, Topics, Trail,
 };
 
 impl<S: Store + ?Sized> Store for Waiting<S> {
@@ -342,6 +342,10 @@ impl<S: Store + ?Sized> Store for Waiting<S> {
 
     fn knowledge(&self) -> &dyn Knowledge {
         self.inner.knowledge()
+    }
+
+    fn requests(&self) -> &dyn Requests {
+        self
     }
 
     fn erasures(&self) -> &dyn Erasures {

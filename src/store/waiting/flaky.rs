@@ -8,12 +8,14 @@ use tokio::sync::Notify;
 use crate::id::{SessionId, TurnId};
 use crate::scope::{Scope, Tenant};
 use crate::session::{
-    AddedMessage, ClosedTurn, Held, OpenTurn, ReviseTurn, Revision, Session, SessionPatch, SessionSeed, Turn, TurnDraft,
+    AddedMessage, ClosedTurn, Held, OpenTurn, RequestMark, ReviseTurn, Revision, Session, SessionPatch, SessionSeed,
+    Turn, TurnDraft,
 };
 use crate::store::{
-    Archive, Backup, ChangeMark, Changes, DerivedRow, DueTurn, Episodes, Erasures, Expired, Expiry, Facts,
-    HistoryMatch, Jobs, Kept, Knowledge, Ledger, Opened, Outbox, Page, PageRequest, RecallCursor, RecallPage, Recent,
-    Register, Revised, Sqlite, Stats, Store, StoreError, StoreFuture, Takeout, Tenants, Todo, Topics, Trail,
+    Archive, Backup, ChangeMark, Changes, DerivedRow, DoneRequest, DueTurn, Episodes, Erasures, Expired, Expiry, Facts,
+    HistoryMatch, Jobs, Kept, Knowledge, Ledger, OnceWrite, OnceWritten, Opened, Outbox, Page, PageRequest,
+    RecallCursor, RecallPage, Recent, Register, Requests, Revised, Sqlite, Stats, Store, StoreError, StoreFuture,
+    Takeout, Tenants, Todo, Topics, Trail,
 };
 use crate::tenant::{Key, KeyId, Seal, TenantRecord, TenantSettings, Usage};
 
@@ -311,6 +313,10 @@ impl Store for Flaky {
         self.inner.knowledge()
     }
 
+    fn requests(&self) -> &dyn Requests {
+        self
+    }
+
     fn stats(&self, scope: &Scope) -> StoreFuture<'_, Stats> {
         self.inner.stats(scope)
     }
@@ -371,5 +377,18 @@ impl Tenants for Flaky {
 
     fn seal(&self, fresh: [u8; 32]) -> StoreFuture<'_, Seal> {
         self.asked(self.inner.tenants().seal(fresh))
+    }
+}
+
+impl Requests for Flaky {
+    fn done_request(&self, scope: &Scope, key: [u8; 32]) -> StoreFuture<'_, Option<DoneRequest>> {
+        self.asked(self.inner.requests().done_request(scope, key))
+    }
+
+    fn write_once(&self, scope: &Scope, request: RequestMark, write: OnceWrite) -> StoreFuture<'_, OnceWritten> {
+        match self.check() {
+            Ok(()) => self.inner.requests().write_once(scope, request, write),
+            Err(error) => Box::pin(async { Err(error) }),
+        }
     }
 }

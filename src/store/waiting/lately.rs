@@ -3,7 +3,7 @@
 //! Whatever is read or written on the way of a chat passes by here and is noted: the end of each conversation, its outline, and the
 //! questions that are being answered. It is what this process saw last; what others wrote meanwhile is not in it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
@@ -13,7 +13,7 @@ use super::turn::WaitingTurn;
 use crate::id::{SessionId, TurnId};
 use crate::scope::{Scope, Tenant};
 use crate::session::{ClosedTurn, Held, OpenTurn, Outline, Shift, Turn, TurnStatus, newest};
-use crate::store::{Opened, Recent, Trail};
+use crate::store::{DoneRequest, Opened, Recent, Trail};
 
 /// Most conversations, and most bytes of them.
 const CONVERSATIONS_MAX: usize = 4_096;
@@ -22,6 +22,8 @@ const BYTES_MAX: usize = 64 << 20;
 const MESSAGES_MAX: usize = 100;
 const OUTLINES_MAX: usize = 256;
 const ASKED_MAX: usize = 16;
+/// Most requests with a key that are known.
+const REQUESTS_MAX: usize = 4_096;
 
 /// The conversations of late.
 #[derive(Debug, Default)]
@@ -32,6 +34,8 @@ struct Known {
     seen: HashMap<Conversation, Seen>,
     moment: u64,
     bytes: usize,
+    /// What requests with a key made, the newest last.
+    requests: VecDeque<(Scope, [u8; 32], DoneRequest)>,
 }
 
 /// What is known of one.
@@ -65,7 +69,17 @@ impl Lately {
     pub(super) fn asked(&self, scope: &Scope, open: OpenTurn, opened: &Opened) {
         let Some(number) = opened.number else { return };
         let turn = WaitingTurn::asked(scope.clone(), open, opened.created_at);
+        if let Some((key, done)) = turn.request() {
+            self.known().done(scope, key, DoneRequest { waits: false, ..done });
+        }
         self.note(scope, turn.session, |seen| seen.ask(turn, number));
+    }
+
+    /// What a request with this key made lately.
+    pub(super) fn request(&self, scope: &Scope, key: [u8; 32]) -> Option<DoneRequest> {
+        let known = self.known();
+        let mut requests = known.requests.iter().rev();
+        requests.find(|(whose, known, _)| whose == scope && *known == key).map(|(.., done)| done.clone())
     }
 
     /// How it was answered was written, too.
@@ -154,6 +168,13 @@ pub(super) fn on_trail<'a>(turns: impl Iterator<Item = &'a WaitingTurn>, trail: 
 }
 
 impl Known {
+    fn done(&mut self, scope: &Scope, key: [u8; 32], done: DoneRequest) {
+        self.requests.push_back((scope.clone(), key, done));
+        if self.requests.len() > REQUESTS_MAX {
+            self.requests.pop_front();
+        }
+    }
+
     /// The quarter that was not used for longest goes.
     fn make_room(&mut self) {
         let mut used: Vec<u64> = self.seen.values().map(|seen| seen.used).collect();

@@ -8,6 +8,7 @@ use super::turn::WaitingTurn;
 use crate::clock::from_micros;
 use crate::id::{SessionId, TurnId};
 use crate::scope::Scope;
+use crate::store::DoneRequest;
 
 /// When a turn was asked, and which it is: the order in which numbers are given.
 type Place = (Timestamp, TurnId);
@@ -56,6 +57,12 @@ impl Queue {
 
     pub(super) fn get(&self, id: TurnId) -> Option<&WaitingTurn> {
         self.turns.get(self.places.get(&id)?)
+    }
+
+    /// What a request made whose turn waits.
+    pub(super) fn by_request(&self, scope: &Scope, key: [u8; 32]) -> Option<DoneRequest> {
+        let mut theirs = self.turns.values().filter(|turn| turn.scope == *scope).filter_map(WaitingTurn::request);
+        theirs.find(|(known, _)| *known == key).map(|(_, done)| done)
     }
 
     /// Changes a turn in its place; what it weighs is counted anew.

@@ -8,7 +8,7 @@ use crate::message::{Message, Role};
 use crate::scope::Scope;
 use crate::session::{ClosedTurn, Fingerprint, OpenTurn, Outline, Tail, Turn, TurnStatus, chained, last_answer};
 use crate::store::erasure::INJECTED;
-use crate::store::{Erasure, TRACE_BYTES_MAX, Trail, UNANSWERED};
+use crate::store::{DoneRequest, Erasure, Made, TRACE_BYTES_MAX, Trail, UNANSWERED};
 
 /// A turn, or what of it is not on disk yet.
 #[derive(Debug, Clone)]
@@ -66,6 +66,14 @@ impl WaitingTurn {
             closed.metadata.shift_remove(INJECTED);
             closed.trace = None;
         }
+    }
+
+    /// The hash of the key of the request that asked it, while the question waits, and what that request made.
+    pub(super) fn request(&self) -> Option<([u8; 32], DoneRequest)> {
+        let (open, _) = self.open.as_ref()?;
+        let request = open.place.request?;
+        let made = Made::Turn(self.session, self.id);
+        Some((request.key, DoneRequest { content: request.content, made, waits: true }))
     }
 
     pub(super) fn asked(scope: Scope, mut open: OpenTurn, created_at: Timestamp) -> Self {

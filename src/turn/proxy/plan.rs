@@ -18,17 +18,14 @@ use crate::session::{
     Alignment, Asked, ClientIds, ClosedTurn, Exchange, Held, InTopic, OpenTurn, Outline, Placement, ReviseTurn,
     SessionSeed, Shift, Step, Turn, TurnDraft, TurnStatus, align, late_results, said_before, with_results,
 };
-use crate::store::{HistoryMatch, Moment, Trail};
+use crate::store::{HistoryMatch, Moment, RequestError, Trail};
 use crate::turn::clarify::{Answered, noted};
-use crate::turn::{Health, Reminded, TurnError, notes};
+use crate::turn::{Health, JOIN_EVERY, JOIN_TRIES, Reminded, TurnError, notes};
 
 /// Outlines read beyond those a client's list needs, for branches it has left.
 const OUTLINES_SPARE: usize = 64;
 /// Most outlines that are read.
 const OUTLINES_MAX: usize = 1_000;
-/// How often, and how long in all, a running answer is looked for by a request that repeats its question.
-const JOIN_EVERY: Duration = Duration::from_millis(50);
-const JOIN_TRIES: usize = 2_400;
 
 /// What comes of planning.
 pub(super) enum Planned {
@@ -231,7 +228,7 @@ impl Run {
     ) -> Result<Result<Turn, Alignment>, TurnError> {
         let Step::Repeat(id) = alignment.step else { return Ok(Err(alignment)) };
         if found.held.turns.iter().any(|turn| turn.id == id && turn.question != asked.question) {
-            return Err(TurnError::KeyReused);
+            return Err(RequestError::KeyReused.into());
         }
         for _ in 0..JOIN_TRIES {
             if self.client_left() {
@@ -469,6 +466,7 @@ impl Run {
             shift,
             ids,
             before,
+            request: None,
         };
         let mut seed: SessionSeed = request.seed.clone();
         if let Some(fork) = found.fork {

@@ -221,7 +221,7 @@ fn note_refused(db: &Connection, one: &Understood, turn: i64, full: u64) -> Resu
 }
 
 /// Adds what a person writes down by hand.
-pub(super) fn say(
+pub(in super::super) fn say(
     db: &Connection,
     scope: &Scope,
     statements: &[Statement],

@@ -11,9 +11,10 @@ mod undo;
 
 pub(super) use carry::{is_new, records, take_in};
 pub(super) use erase::{erase, is_there, said_erased};
-pub(super) use learn::{SaidIn, forget, note};
+pub(super) use learn::{SaidIn, forget, note, say};
 #[cfg(test)]
 pub(super) use read::{BY_MESSAGE, BY_SESSION, HELD, SOME_OUTDATED, outdated_sql};
+pub(super) use undo::undo as undo_facts;
 
 use std::sync::{Arc, OnceLock};
 

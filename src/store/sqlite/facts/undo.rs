@@ -16,7 +16,7 @@ use crate::scope::Scope;
 use crate::store::{Cause, StoreError, Undo, Undone};
 
 /// Undoes something.
-pub(super) fn undo(
+pub(in super::super) fn undo(
     db: &Connection,
     scope: &Scope,
     what: Undo,
