@@ -41,7 +41,7 @@ pub use results::{LateResults, late_results, with_results};
 pub use task::{RequestShape, Task, recognise_task};
 pub use template::{Template, TemplateError, TemplatePatch, Templates};
 pub use text::{TextError, check_text};
-pub use unwrap::{Unwrapped, unwrap_question, without_memory_blocks};
+pub use unwrap::unwrap_message;
 pub(crate) use window::newest;
 pub use window::window;
 

@@ -7,11 +7,9 @@ use serde_json::{Map, Value, json};
 
 use crate::id::TurnId;
 use crate::memory::{InjectInto, MemorySettings};
-use crate::message::{Message, Role};
+use crate::message::Message;
 use crate::recall::{Recalled, TurnRange, recent_conversation};
-use crate::session::{
-    Asked, ClientIds, Fingerprint, Turn, as_plain_answer, fit, unwrap_question, window, without_memory_blocks,
-};
+use crate::session::{Asked, ClientIds, Fingerprint, Turn, as_plain_answer, fit, unwrap_message, window};
 use crate::tokens;
 use crate::turn::compose::{fits, recall_room, shown_to_the_end, shown_whole};
 use crate::turn::inject::{block, inject};
@@ -22,27 +20,11 @@ pub(super) const OUR_FIELDS: [&str; 3] = ["memory", "session_id", "user_id"];
 /// The client's list as messages, its wrappers taken off. Roles we do not know are set-up, not conversation.
 pub(super) fn said(body: &Map<String, Value>, now: jiff::Timestamp) -> Vec<Message> {
     let list = body.get("messages").and_then(Value::as_array);
-    list.into_iter().flatten().filter_map(|wire| Message::from_wire(wire.clone(), now)).filter_map(bare).collect()
-}
-
-/// What the user said, without what a client wrapped around it. A wrapper that came alone, as it does after a
-/// tool was called, is nothing anybody said.
-fn bare(mut message: Message) -> Option<Message> {
-    if message.role != Role::User {
-        return Some(message);
-    }
-    if let Some(unwrapped) = unwrap_question(&message.text) {
-        if unwrapped.question.is_empty() {
-            return None;
-        }
-        message.text = unwrapped.question;
-        message.raw = None;
-        message.metadata.insert("sources".into(), unwrapped.sources.into());
-    } else if let std::borrow::Cow::Owned(text) = without_memory_blocks(&message.text) {
-        message.text = text;
-        message.raw = None;
-    }
-    Some(message)
+    list.into_iter()
+        .flatten()
+        .filter_map(|wire| Message::from_wire(wire.clone(), now))
+        .filter_map(unwrap_message)
+        .collect()
 }
 
 /// Reads the request as a conversation.
