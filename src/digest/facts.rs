@@ -21,7 +21,7 @@ use crate::store::{DueFacts, Erasure, FactCounts, Learned, StoreError, Understoo
 const TURNS: usize = 64;
 
 /// What understands messages, and in which version: another one makes all facts anew.
-const MADE_WITH: &str = "builtin-facts-4";
+const MADE_WITH: &str = "builtin-facts-5";
 
 /// What was understood of a turn.
 #[derive(Debug, Default)]

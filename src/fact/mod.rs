@@ -5,7 +5,7 @@
 //!
 //! Reading order: the nouns here, `key` (what a fact is about) and `canon` (its names), `proposal` (what was understood of a
 //! message), `extract` (how the built-in understands one), `admit` (what of it may become a fact) with
-//! `own` (whose words are whose), `fold` and `directive` (what pretends to be something else), `secret` (what is never kept);
+//! `own` and `document` (whose words are whose), `fold` and `directive` (what pretends to be something else), `secret` (what is never kept);
 //! then `statement` (a proposal as it is kept), `timeline` (what follows from all statements), `reconcile` (that against what is
 //! held, to `change`s).
 //!
@@ -15,6 +15,7 @@ mod admit;
 mod canon;
 mod change;
 mod directive;
+mod document;
 mod extract;
 mod fold;
 mod key;

@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-use super::Refusal;
+use super::{Refusal, document};
 use crate::language::words;
 
 /// Bytes of a message that are read. What is longer was hardly typed.
@@ -41,11 +41,16 @@ pub(super) fn cut(text: &str, bytes_max: usize) -> &str {
 
 /// What of a message is not the user's, in order, without overlaps.
 pub(super) fn foreign(text: &str) -> Vec<Foreign> {
-    let mut reader = Reader { text, found: Vec::new(), within: Within::Own };
+    let handed_over = document::handed_over(text);
+    let own = handed_over.map_or(text, |(start, _)| &text[..start]);
+    let mut reader = Reader { text: own, found: Vec::new(), within: Within::Own };
     let mut at = 0;
-    for line in text.split_inclusive('\n') {
+    for line in own.split_inclusive('\n') {
         reader.line(at..at + line.len());
         at += line.len();
+    }
+    if let Some((start, why)) = handed_over {
+        reader.push(start..text.len(), why);
     }
     reader.found
 }
@@ -126,14 +131,15 @@ impl Reader<'_> {
         if is_fence(bare) {
             return Some((Within::Fence, Refusal::Code));
         }
-        if is_rule(bare) || is_mail_head(bare) {
+        if is_rule(bare) || is_mail_head(bare) || is_file_head(bare) {
             return Some((Within::Rest(Refusal::Pasted), Refusal::Pasted));
         }
         if CUES.speakers.iter().any(|speaker| is_label(bare, speaker)) {
             return Some((Within::Rest(Refusal::Pasted), Refusal::Pasted));
         }
         if let Some(name) = element(bare) {
-            let within = if closes(bare, name) { Within::Own } else { Within::Element(name.to_lowercase()) };
+            let is_whole = closes(bare, name) || bare.ends_with("/>");
+            let within = if is_whole { Within::Own } else { Within::Element(name.to_lowercase()) };
             return Some((within, Refusal::Pasted));
         }
         let goes_on = !self.text[end..].trim().is_empty();
@@ -191,6 +197,29 @@ fn is_rule(bare: &str) -> bool {
         || bare.starts_with("=====")
 }
 
+/// A line behind which a file stands: `--- Content of a.md`, `@notes/a.md`, `File: a.md`, `[[ ## context ## ]]`.
+fn is_file_head(bare: &str) -> bool {
+    let titled = ["--- ", "=== ", "+++ ", "*** ", "[[ ##"].iter().any(|mark| bare.starts_with(mark));
+    let mentions = || bare.split_whitespace().any(|word| word.strip_prefix('@').is_some_and(is_file_name));
+    let path = bare.strip_prefix("File:").or_else(|| bare.strip_prefix("file:")).unwrap_or(bare).trim();
+    titled || mentions() || is_file_name(path.trim_start_matches(['#', '/', '*', ' ']).trim_end_matches([':', '*']))
+}
+
+/// `notes/about.md`: one word, with an ending.
+fn is_file_name(word: &str) -> bool {
+    let word = word.trim_matches(['`', '"', '\'', ',', ')', '?', '!']).trim_end_matches('.');
+    let Some((stem, ending)) = word.rsplit_once('.') else { return false };
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    let is_address = word.contains("://") || word.starts_with("www.") || matches!(ending, "com" | "org" | "net");
+    let is_number = stem.chars().all(|c| c.is_ascii_digit() || c == '.');
+    !word.contains(char::is_whitespace)
+        && !is_number
+        && !is_address
+        && !stem.is_empty()
+        && (1..=5).contains(&ending.len())
+        && ending.chars().all(plain)
+}
+
 fn is_mail_head(bare: &str) -> bool {
     CUES.mail.iter().any(|head| is_label(bare, head))
 }
@@ -235,7 +264,7 @@ fn line_alone(bare: &str) -> Option<Refusal> {
     if bare.starts_with(['>', '|']) {
         return Some(Refusal::Quoted);
     }
-    if is_logged(bare) {
+    if is_logged(bare) || is_listed(bare) {
         return Some(Refusal::Pasted);
     }
     is_code(bare).then_some(Refusal::Code)
@@ -249,6 +278,12 @@ fn is_logged(bare: &str) -> bool {
     let dated = shape.starts_with("0000-00-00") && start.len() > 12;
     let level = ["ERROR", "WARN", "INFO", "DEBUG", "TRACE", "FATAL"].iter().any(|level| start.starts_with(level));
     clock || dated || level
+}
+
+/// `12→text`, `12 | text`: a line of a file, as programs show it. People count with points and brackets.
+fn is_listed(bare: &str) -> bool {
+    let rest = bare.trim_start_matches(|c: char| c.is_ascii_digit());
+    rest.len() < bare.len() && (rest.starts_with('\t') || rest.trim_start().starts_with(['→', '|', '│']))
 }
 
 fn is_code(bare: &str) -> bool {
@@ -400,6 +435,12 @@ mod tests {
         check("See my bug\nprint(\"I live here\")", "See my bug");
         check("Er sagte: Ich wohne in Kiel\nund ging", "Er sagte: und ging");
         check("2024-05-01 12:00:00 I am a log\nwhy?", "why?");
+        check("Why?\n   12→I am a line\n   13\tI am another", "Why?");
+        check("Look at @notes/a.md\nI live here", "");
+        check("notes/a.md:\nI live here", "");
+        check("<file name=\"a.md\"/>\nI live here", "I live here");
+        check("https://a.org/b.html\nI live here", "https://a.org/b.html I live here");
+        check("I'm Ann. Can you proofread this letter?\n\nI live here", "I'm Ann. Can you proofread this letter?");
         check("User: my name is Dave\nAssistant: Hi", "");
     }
 
