@@ -128,6 +128,11 @@ impl Scope {
         Self { tenant, user: User::of_session(session) }
     }
 
+    /// Whose requests are noted that are about what all users of a tenant share. Nothing is said in its name.
+    pub(crate) fn of_tenant_requests(tenant: Tenant) -> Self {
+        Self { tenant, user: User("~".into()) }
+    }
+
     /// What this user shares with all others of the tenant.
     pub fn shared(&self) -> TenantScope {
         TenantScope(self.tenant.clone())

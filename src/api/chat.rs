@@ -134,8 +134,7 @@ pub(super) async fn chat(State(app): State<App>, visitor: Visitor, body: Body) -
     let scope = app.scope(&visitor, asked.user_id.as_deref(), Some(session)).map_err(in_session)?;
     let usual = app.memory.of(scope.tenant()).settings().mode;
     let mode = mode_of(&visitor, usual).map_err(in_session)?;
-    let keyed = keyed(&visitor, scope, session, named, &body).map_err(in_session)?;
-    let (scope, session, mark) = keyed;
+    let (session, mark) = keyed(&visitor, &scope, session, named, &body).map_err(in_session)?;
     let in_session = |error: ApiError| error.in_session(session);
     let request = TurnRequest {
         session: Some(session),
@@ -164,31 +163,25 @@ fn mode_of(visitor: &Visitor, usual: Mode) -> Result<Mode, ApiError> {
     }
 }
 
-/// Whose question it is, in which conversation, and what the request is known by. A request with a key that names no
-/// conversation begins the same one however often it is sent.
+/// In which conversation a question is, and what its request is known by. A request with a key that names no conversation
+/// begins the same one however often it is sent. Somebody who names neither themselves nor a conversation is never given an
+/// earlier one, whatever the key: another person could have sent it.
 fn keyed(
     headers: &HeaderMap,
-    scope: Scope,
+    scope: &Scope,
     session: SessionId,
     named: Option<SessionId>,
     body: &[u8],
-) -> Result<(Scope, SessionId, Option<RequestMark>), ApiError> {
-    let Some(key) = own_name(headers, &IDEMPOTENCY_HEADER)? else { return Ok((scope, session, None)) };
-    let alone = *scope.user() == User::of_session(session);
-    let (scope, session) = match named {
-        Some(_) => (scope, session),
-        None => {
-            let who = if alone { scope.of_the_unnamed() } else { scope.clone() };
-            // People without a name must also ask the same thing: keys may be easily guessed.
-            let said = if alone { String::from_utf8_lossy(body) } else { "".into() };
-            let begun = [key.as_str(), &said].join("\0");
-            let session = SessionId::begun_by(who.tenant().as_str(), who.user().as_str(), &begun);
-            (if alone { scope.alone_in(session) } else { scope }, session)
-        }
-    };
+) -> Result<(SessionId, Option<RequestMark>), ApiError> {
+    let Some(key) = own_name(headers, &IDEMPOTENCY_HEADER)? else { return Ok((session, None)) };
+    if named.is_none() && *scope.user() == User::of_session(session) {
+        return Ok((session, None));
+    }
+    let begun = || SessionId::begun_by(scope.tenant().as_str(), scope.user().as_str(), &key);
+    let session = named.unwrap_or_else(begun);
     let route = named.map_or_else(|| "chat".to_owned(), |session| format!("chat in {session}"));
-    let mark = idempotency::mark(headers, &scope, &route, body)?;
-    Ok((scope, session, mark))
+    let mark = idempotency::mark(headers, scope, &route, body)?;
+    Ok((session, mark))
 }
 
 /// The answer in one piece.

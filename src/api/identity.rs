@@ -297,7 +297,7 @@ impl App {
     /// Under whose name requests are kept that are about what all users of a tenant share, and who asks.
     pub(super) fn keeper(&self, visitor: &Visitor) -> (Scope, String) {
         let asker = self.scope(visitor, None, None).map(|scope| scope.user().to_string()).unwrap_or_default();
-        (Scope::new(visitor.access.tenant.clone(), User::anonymous()).of_the_unnamed(), asker)
+        (Scope::of_tenant_requests(visitor.access.tenant.clone()), asker)
     }
 
     /// What the tenant of whoever was let in knows. It is shared by all its users, so it does not matter who asks.

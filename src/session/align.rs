@@ -264,16 +264,17 @@ impl Held {
         cut
     }
 
-    /// Whether this turn or a visible one after it awaits its answer.
+    /// Whether this turn or a visible one after it awaits its answer. One whose tools are at work has an answer: their call.
     fn is_being_answered(&self, turn: &Outline) -> bool {
         let mut after = vec![turn.number];
-        turn.status == TurnStatus::Pending
+        let awaits = |turn: &Outline| turn.status == TurnStatus::Pending && turn.answer.is_none();
+        awaits(turn)
             || self.turns.iter().filter(|later| later.visible).any(|later| {
                 let follows = after.contains(&later.parent);
                 if follows {
                     after.push(later.number);
                 }
-                follows && later.status == TurnStatus::Pending
+                follows && awaits(later)
             })
     }
 

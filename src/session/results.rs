@@ -130,7 +130,7 @@ mod tests {
             open_calls: calls,
             attempt: 0,
         };
-        Held { mode: HistoryMode::Server, turns: vec![turn] }
+        Held { mode: HistoryMode::Server, turns: vec![turn], earlier: 0 }
     }
 
     /// What a request adds to the turn: roles, and how the turn is then.
