@@ -44,7 +44,9 @@ pub fn inside(text: &str) -> Option<&str> {
 fn neutral(text: &str) -> String {
     let text = &*visible(text);
     let opens_mark = |at: usize, c: char| is_bracket(c) && is_mark(&text[at + c.len_utf8()..]);
-    text.char_indices().map(|(at, c)| if opens_mark(at, c) { '(' } else { c }).collect()
+    let replaced: String = text.char_indices().map(|(at, c)| if opens_mark(at, c) { '(' } else { c }).collect();
+    // A bracket may have been what a joiner before it joined.
+    visible(&replaced).into_owned()
 }
 
 /// `<`, and what people and models take for one.

@@ -122,7 +122,7 @@ fn talk(script: &str, resends_history: bool) -> String {
         let request = Asked { resends_history, ..asked(&texts, ClientIds::default()) };
         notebook.take(&request, answer.trim());
         if let Some(last) = notebook.held.turns.last_mut().filter(|_| answer.trim().is_empty()) {
-            last.status = TurnStatus::Pending;
+            (last.status, last.answer) = (TurnStatus::Pending, None);
         }
     }
     notebook.visible().join("/")
