@@ -231,22 +231,25 @@ fn stacks(index: &ScopeIndex, ask: &Ask, found: &[Found], asides: &[Decided]) ->
         Stack { drafts, floor, ceiling }
     };
     let stacks = Layer::ALL.into_iter().flat_map(|layer| match layer {
-        Layer::Messages => std::iter::once(topic_stack(index, ask)).chain(message_stacks(index, found)).collect(),
+        Layer::Messages => {
+            std::iter::once(topic_stack(index, ask, found)).chain(message_stacks(index, found)).collect()
+        }
         layer => vec![of(layer)],
     });
     stacks.collect()
 }
 
 /// The last messages of the topic that the question returns to, before all that was found.
-fn topic_stack(index: &ScopeIndex, ask: &Ask) -> Stack<Item> {
+fn topic_stack(index: &ScopeIndex, ask: &Ask, found: &[Found]) -> Stack<Item> {
     let keys = index.keys_of(&ask.returns_to, TOPIC_WITHIN);
     let places = keys.iter().flat_map(|no| {
         let reply = index.keys.card(*no).partner().map(|no| Place { is_key: false, no });
         std::iter::once(Place { is_key: true, no: *no }).chain(reply)
     });
+    let hit = |place: Place| found.iter().find(|found| found.related && Place::of(index, found) == Some(place));
     let draft = |place: Place| {
-        let what = Item::Message(Candidate { place, reason: Reason::Topic, score: 0.0 });
-        Draft { what, worth: TOPIC_WORTH }
+        let (reason, score) = hit(place).map_or((Reason::Topic, 0.0), |found| (Reason::Hit, found.score));
+        Draft { what: Item::Message(Candidate { place, reason, score }), worth: TOPIC_WORTH }
     };
     Stack::open(places.map(draft).collect())
 }

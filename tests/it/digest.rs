@@ -190,7 +190,8 @@ impl Kept {
         let mut messages: Vec<_> = self.words[..=at].iter().flat_map(said).collect();
         messages.pop();
         let body = json!({"model": "m", "messages": messages});
-        house.post("/v1/chat/completions").session(SESSION).json(body).await.expect(200);
+        // Open WebUI always sends everything, so that a question without any before it is an edit of the first.
+        house.post("/v1/chat/completions").header("x-openwebui-chat-id", SESSION).json(body).await.expect(200);
     }
 
     async fn edit(&mut self, house: &House, at: usize) {

@@ -270,7 +270,8 @@ async fn context_shows_what_the_model_would_be_shown() {
         house.chat(SESSION, &format!("Wat is de prijs van product {n}?")).await;
     }
     let context = house.get(&of(SESSION, "/context?query=En%20daarna%3F")).send().await.expect(200);
-    assert_eq!(keys(&context), ["session_id", "language", "messages_in_context", "messages", "text", "summaries"]);
+    let fields = ["session_id", "language", "messages_in_context", "messages", "text", "summaries"];
+    assert_eq!(keys(&context), [&fields[..], &["resolved_query", "recalled"]].concat());
     assert_eq!((&context["language"], &context["messages_in_context"]), (&json!("nl"), &json!(10)));
     assert_eq!(context["messages"][0], json!({"role": "user", "content": "Wat is de prijs van product 2?"}));
     assert_eq!(context["messages"].as_array().map(Vec::len), Some(10));
@@ -297,6 +298,8 @@ async fn stats_count() {
             "chat_requests",
             "without_session",
             "without_user",
+            "chats_without_memory",
+            "generated_without_memory",
             "jobs_queued",
             "jobs_failing",
             "jobs_dead",

@@ -47,13 +47,22 @@ async fn a_repeated_question_is_answered_by_the_stored_turn() {
 
 #[tokio::test]
 async fn a_repeated_question_without_a_session_goes_where_the_first_went() {
-    for unidentified in [recalld::config::Unidentified::Shared, recalld::config::Unidentified::Session] {
-        let house = House::plan().setting(|settings| settings.unidentified = unidentified).open();
-        let ask = || post(&house, "/chat", "k", json!({"query": "When?"}));
-        let (first, again) = (ask().await, ask().await);
-        assert_eq!((told(&again), again.header("x-session-id")), (told(&first), first.header("x-session-id")));
-        assert_eq!(house.model.shown().len(), 1);
-    }
+    let house = House::open();
+    let ask = || post(&house, "/chat", "k", json!({"query": "When?"}));
+    let (first, again) = (ask().await, ask().await);
+    assert_eq!((told(&again), again.header("x-session-id")), (told(&first), first.header("x-session-id")));
+    assert_eq!(house.model.shown().len(), 1);
+}
+
+/// Two people who name nobody may send the same key and the same question.
+#[tokio::test]
+async fn a_key_of_somebody_unnamed_leads_to_no_earlier_conversation() {
+    let unnamed = recalld::config::Unidentified::Session;
+    let house = House::plan().setting(|settings| settings.unidentified = unnamed).open();
+    let ask = || post(&house, "/chat", "k", json!({"query": "When?"}));
+    let (one, other) = (ask().await, ask().await);
+    assert_ne!(one.header("x-session-id"), other.header("x-session-id"));
+    assert_eq!(house.model.shown().len(), 2);
 }
 
 #[tokio::test]
