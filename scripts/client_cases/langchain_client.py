@@ -92,8 +92,9 @@ def case_structured_output_in_a_conversation():
     for question in questions:
         messages.append(HumanMessage(question))
         answer = model.invoke(messages)["parsed"]
+        # The history holds an answer that recalld never saw, so each request is a conversation of its own.
         messages.append(AIMessage(answer.model_dump_json()))
-    person.stored(questions)
+    person.stored(*[[question] for question in questions])
 
 
 def case_agent_with_a_tool():

@@ -24,7 +24,7 @@ use crate::period::{Period, Ttl};
 use crate::recall::{AsideSource, Considered, Ranked, Reminder};
 use crate::review::StoredMessage;
 use crate::scope::Scope;
-use crate::session::{Revision, Session, SessionKind, Turn};
+use crate::session::{Revision, Session, SessionKind, Turn, TurnStatus, as_plain_answer};
 use crate::store::live::Seen;
 
 /// A conversation.
@@ -116,7 +116,7 @@ pub(super) struct TurnView {
     /// Counted from 1. Gapless within the session, but for a history that was not taken in.
     turn_number: u64,
     query_text: String,
-    /// Null while there is no answer.
+    /// Null while there is no answer. Where a forced tool call is the answer, its arguments.
     response_text: Option<String>,
     /// `pending`, `complete`, `partial` or `failed`.
     status: &'static str,
@@ -145,7 +145,10 @@ impl TurnView {
             user_id: scope.user().to_string(),
             turn_number: turn.number,
             query_text: turn.question().text.clone(),
-            response_text: turn.answer().map(|answer| answer.text.clone()),
+            response_text: turn.answer().map(|answer| match turn.status {
+                TurnStatus::Complete => as_plain_answer(answer).text,
+                _ => answer.text.clone(),
+            }),
             status: turn.status.as_str(),
             created_at: time(turn.created_at),
             topic_id: None,
