@@ -154,7 +154,7 @@ impl Sqlite {
             std::fs::create_dir_all(folder).map_err(cannot)?;
         }
         let lock = Lock::take(path)?;
-        let kept_logs = KeptLogs::guard(path, clock.now())?;
+        let kept_logs = KeptLogs::guard(path, clock.reading().wall)?;
         let book = Arc::new(Book::open(path)?);
         copy::tidy(path);
         let db = connect::open_writer(path)?;
