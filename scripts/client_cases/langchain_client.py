@@ -94,7 +94,7 @@ def case_structured_output_in_a_conversation():
         answer = model.invoke(messages)["parsed"]
         # The history holds an answer that recalld never saw, so each request is a conversation of its own.
         messages.append(AIMessage(answer.model_dump_json()))
-    person.stored(*[[question] for question in questions])
+    person.stored(*[[question] for question in questions], first_number=None)
 
 
 def case_agent_with_a_tool():
