@@ -24,7 +24,7 @@ use crate::period::{Period, Ttl};
 use crate::recall::{AsideSource, Considered, Ranked, Reminder};
 use crate::review::StoredMessage;
 use crate::scope::Scope;
-use crate::session::{Revision, Session, SessionKind, Turn, TurnStatus, as_plain_answer};
+use crate::session::{Revision, Session, SessionKind, Turn, TurnStatus, as_plain_answer, last_answer};
 use crate::store::live::Seen;
 
 /// A conversation.
@@ -145,10 +145,11 @@ impl TurnView {
             user_id: scope.user().to_string(),
             turn_number: turn.number,
             query_text: turn.question().text.clone(),
-            response_text: turn.answer().map(|answer| match turn.status {
-                TurnStatus::Complete => as_plain_answer(answer).text,
-                _ => answer.text.clone(),
-            }),
+            response_text: match turn.status {
+                // Results of a forced call may stand behind it.
+                TurnStatus::Complete => last_answer(&turn.messages).map(|answer| as_plain_answer(answer).text),
+                _ => turn.answer().map(|answer| answer.text.clone()),
+            },
             status: turn.status.as_str(),
             created_at: time(turn.created_at),
             topic_id: None,
