@@ -24,7 +24,7 @@ pub trait Clock: Send + Sync + 'static {
     fn reading(&self) -> Reading;
 }
 
-/// A larger difference between the two clocks means that somebody set the wall clock.
+/// A larger difference between the two clocks means that the wall clock was set.
 const LEAP_MICROS: i64 = 3_600_000_000;
 
 /// Notices when the wall clock was set, by comparing it with the steady one.

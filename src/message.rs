@@ -121,7 +121,7 @@ impl Message {
         self.tool_calls().next().is_some() || self.function_call().is_some()
     }
 
-    /// The ids of the calls in it. The old form has none, so its result cannot be told from another.
+    /// The ids of the calls in it. The old form has none, so its results cannot be matched.
     pub fn call_ids(&self) -> impl Iterator<Item = &str> {
         self.tool_calls().filter_map(|call| call.get("id")?.as_str())
     }

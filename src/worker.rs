@@ -21,7 +21,7 @@ use crate::store::{Claim, Store, StoreError, Waiting};
 
 /// How often the disk is tried again while turns wait for it.
 const FLUSH_EVERY: Duration = Duration::from_millis(500);
-/// How often turns are looked for that nobody goes on with.
+/// How often abandoned turns are searched for.
 const GIVE_UP_EVERY: Duration = Duration::from_secs(60);
 /// How often turns without rows are looked for, and how soon after a failure.
 const ROWS_EVERY: Duration = Duration::from_secs(1);

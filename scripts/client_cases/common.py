@@ -34,7 +34,7 @@ def get(url, **headers):
 
 
 class Person:
-    """A user of recalld whom nobody else is, with words that no other case says."""
+    """A user of recalld with an id and a word that no other case uses."""
 
     def __init__(self):
         self.id = f"person-{uuid.uuid4()}"

@@ -111,7 +111,7 @@ pub(super) struct Visitor {
 }
 
 impl Visitor {
-    /// Somebody whose request the guard let in.
+    /// A request that passed the guard.
     pub(super) fn of(parts: &Parts) -> Result<Self, ApiError> {
         let (access, reservation) = (access(parts.extensions.get())?, reservation(&parts.extensions)?);
         Ok(Self { headers: parts.headers.clone(), access, reservation })

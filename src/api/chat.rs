@@ -164,7 +164,7 @@ fn mode_of(visitor: &Visitor, usual: Mode) -> Result<Mode, ApiError> {
 }
 
 /// In which conversation a question is, and what its request is known by. A request with a key that names no conversation
-/// begins the same one however often it is sent. Somebody who names neither themselves nor a conversation is never given an
+/// begins the same one however often it is sent. A request that names neither a user nor a conversation is never given an
 /// earlier one, whatever the key: another person could have sent it.
 fn keyed(
     headers: &HeaderMap,

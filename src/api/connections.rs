@@ -16,7 +16,7 @@ use super::server::ServerLimits;
 
 /// How long no idle connection of one address is looked for after none was found.
 const SEARCH_PAUSE: Duration = Duration::from_millis(50);
-/// How long a connection that was told to end may take before the next one is told.
+/// How long a connection may take to close on request before the next one is asked to close.
 const ENDING_TIME: Duration = Duration::from_millis(200);
 
 /// One open connection.
@@ -43,7 +43,7 @@ struct Open {
     by_address: HashMap<IpAddr, usize>,
     /// When an idle connection of one address is looked for again, after none was found.
     search_after: Option<Instant>,
-    /// When the next idle connection may be told to end, because the last one has not made room.
+    /// When the next idle connection may be asked to close, because the last one has not freed its place.
     end_after: Option<Instant>,
 }
 
@@ -68,7 +68,7 @@ impl Connections {
         Arc::new(Self { limits, open: Mutex::default(), freed: Notify::new() })
     }
 
-    /// Gives a new connection a place. When there is none, the connection that is idle longest is told to end.
+    /// Gives a new connection a place. When there is none, the connection that is idle longest is asked to close.
     pub(super) fn admit(self: &Arc<Self>, peer: IpAddr, now: Instant) -> Admission {
         let counted = (!self.limits.trusted_proxies.contains(peer)).then(|| network(peer));
         let mut open = lock(&self.open);
@@ -115,7 +115,7 @@ impl Connections {
         }
     }
 
-    /// Tells all connections to end once they have answered.
+    /// Closes all connections once they have answered.
     pub(super) fn stop(&self) {
         lock(&self.open).connections.values().for_each(|connection| connection.tell(End::Stop));
     }
@@ -128,7 +128,7 @@ impl Connections {
 }
 
 impl Open {
-    /// Tells the connection to end that is idle longest. Answers whether there was one.
+    /// Closes the connection that is idle longest. Returns whether there was one.
     fn end_longest_idle(&self, candidate: impl Fn(&Connection) -> bool) -> bool {
         let candidates =
             self.connections.values().filter(|connection| candidate(connection) && !connection.is_ending());

@@ -24,7 +24,7 @@ pub(super) struct KeyedRequest {
 }
 
 impl KeyedRequest {
-    /// The request, if it has a key. `asker` tells people apart where they share a scope.
+    /// The request, if it has a key. `asker` distinguishes users who share a scope.
     pub(super) fn of(headers: &HeaderMap, scope: &Scope, asker: &str, route: &str) -> Result<Option<Self>, ApiError> {
         let Some(name) = own_name(headers, &IDEMPOTENCY_HEADER)? else { return Ok(None) };
         let whose = [scope.tenant().as_str(), scope.user().as_str(), asker, &name];

@@ -2,7 +2,7 @@
 //! that finishes what was accepted.
 //!
 //! Reading order: the accept loop here, `connections` (who has a place), `activity` (when a connection ends), `stream` and
-//! `exchange` (what tells them), `pace` (how slow a client may be).
+//! `exchange` (what reports their progress), `pace` (how slow a client may be).
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -35,14 +35,14 @@ use crate::config::Networks;
 const GOODBYE: Duration = Duration::from_secs(1);
 const LAST_REQUEST: Duration = Duration::from_secs(60);
 
-/// Memory that one HTTP/2 connection can take: requests at once, bytes of bodies that nobody has read yet, of one stream
+/// Memory that one HTTP/2 connection can take: requests at once, body bytes not read yet, of one stream
 /// and of all, and bytes of an answer that the client has not taken yet. hyper's defaults add up to 80 MB.
 const STREAMS_MAX: u32 = 100;
 const STREAM_WINDOW: u32 = 128 * 1024;
 const CONNECTION_WINDOW: u32 = 256 * 1024;
 const SEND_BUFFER: usize = 64 * 1024;
 
-/// What a connection is told whose address has its share. It may not speak HTTP/1.1; then it is just closed.
+/// The response to a connection whose address is at its limit. It may not speak HTTP/1.1; then it is just closed.
 const ADDRESS_FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\n\
     x-recalld-code: too_many_connections\r\nretry-after: 1\r\nconnection: close\r\ncontent-length: 163\r\n\r\n\
     {\"error\":\"Too many connections\",\"detail\":\"your address has its share of connections; for a reverse proxy \
@@ -115,7 +115,7 @@ fn builder(limits: &ServerLimits) -> Builder<StreamExecutor> {
     builder
         .http1()
         .timer(TokioTimer::new())
-        // `activity` times the head, because it tells a head that does not end from a connection that is kept alive.
+        // `activity` times the head, because it distinguishes an unfinished head from a connection that is kept alive.
         .header_read_timeout(None)
         .max_buf_size(limits.header_bytes_max);
     builder

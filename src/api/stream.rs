@@ -1,4 +1,4 @@
-//! A connection's stream, which tells what moves on it.
+//! A connection's stream that reports bytes read and written.
 
 use std::io;
 use std::pin::Pin;

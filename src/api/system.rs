@@ -64,7 +64,7 @@ pub(super) async fn metrics(State(app): State<App>) -> Response {
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
 }
 
-/// The description, made once: it is the same for everybody, and anybody may ask for it.
+/// The description, generated once: it is the same for all callers and needs no key.
 static OPENAPI: LazyLock<Bytes> = LazyLock::new(|| super::openapi_json().into());
 
 /// This description.

@@ -97,7 +97,7 @@ fn asked_about(text: &str) -> Option<usize> {
     Some(if is_below && follows { question.at.end } else { 0 })
 }
 
-/// The names that somebody gives as their own.
+/// The names that a text gives as its author's own.
 fn names<'t>(told: &[&'t str]) -> Vec<&'t str> {
     CUES.named.found(told).into_iter().filter_map(|found| told.get(found.end).copied()).collect()
 }

@@ -1,4 +1,4 @@
-//! A text without characters that nobody sees.
+//! Removes invisible characters from a text.
 //!
 //! Tag characters spell out words that only a model reads, format characters turn the order of what is shown around or break
 //! words up, and variation selectors carry bytes. What has a visible effect stays: joiners and tags inside emoji, joiners in
@@ -13,7 +13,7 @@ const BLACK_FLAG: char = '\u{1f3f4}';
 /// The flags that are spelled out in tags behind a black flag: England, Scotland, Wales. Others are shown as a black flag.
 const FLAGS: [&str; 3] = ["gbeng", "gbsct", "gbwls"];
 
-/// A text without characters that nobody sees.
+/// Removes invisible characters from a text.
 pub(crate) fn visible(text: &str) -> Cow<'_, str> {
     if !text.chars().any(|c| is_invisible(c) || is_selector(c)) {
         return Cow::Borrowed(text);

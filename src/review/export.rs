@@ -24,7 +24,7 @@ const PAGE: usize = 200;
 const PAGE_BYTES: usize = 256 << 10;
 /// Names under which something is known, in a page.
 const NAMES_PAGE: usize = 20;
-/// Exports that read a page of turns at the same moment. Many exports at once would otherwise queue before everybody else's
+/// Exports that read a page of turns at the same moment. Many exports at once would otherwise queue before all other
 /// reads.
 static READING: Semaphore = Semaphore::const_new(2);
 /// Bytes that are handed over at once.

@@ -3,7 +3,7 @@
 //! The turns of a session form a tree: an edited question is a new branch beside the old one. One branch is
 //! visible; the others are superseded and kept. A client that resends its history walks down the tree
 //! with it, and where its walk ends the new question goes. When in doubt the question is appended to the
-//! visible branch: a wrong append is a blemish, a wrong supersession hides somebody's words. What follows is cut
+//! visible branch: a wrong append is a blemish, a wrong supersession hides what a user said. What follows is cut
 //! only by a sign of an edit: a history that ends at a stored answer, the client's own name for a message, or a
 //! client that always resends everything. A question that is still being answered is never cut: another one
 //! after the same history is a second branch, and both stay visible.
@@ -80,7 +80,7 @@ pub struct Held {
     pub mode: HistoryMode,
     /// The turns; of a very long session the newest.
     pub turns: Vec<Outline>,
-    /// Numbers kept free before the first turn, for a history that its client told of and that is not held.
+    /// Numbers kept free before the first turn, for a history that the client mentioned and that is not stored.
     pub earlier: u64,
 }
 

@@ -35,19 +35,19 @@ pub struct Asked {
     pub names_session: bool,
 }
 
-/// The last answered exchange that a client tells of.
+/// The last answered exchange in the client's history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tail {
     /// Its question.
     pub question: Fingerprint,
     /// Its answer.
     pub answer: Fingerprint,
-    /// Whether the client tells of answered exchanges before it. Then a conversation that begins with it is another one.
+    /// Whether the client's history has answered exchanges before it. Then a conversation that begins with it is another one.
     pub follows_others: bool,
 }
 
 impl Asked {
-    /// Reads a message list. `None` when nobody asks anything in it, and no tool answers. What the setup says (system
+    /// Reads a message list. `None` when it has neither a question nor a tool result. What the setup says (system
     /// and developer messages) is no part of the conversation.
     pub fn read(messages: Vec<Message>, ids: ClientIds, marked_as_retry: bool) -> Option<Self> {
         let mut exchanges: Vec<Vec<Message>> = Vec::new();

@@ -5,10 +5,10 @@
 //! client may still bring.
 //!
 //! Reading order: the nouns here, `exchange` (a client's list as a conversation), `align` (where it belongs in
-//! what is held; `results`: whose results it brings; `fingerprint` tells messages that come back), `group` (loose
+//! what is held; `results`: whose results it brings; `fingerprint` recognises repeated messages), `group` (loose
 //! messages to turns), `for_prompt` (a turn in a form that a model takes), `window` (which messages it is shown), `fit`
 //! (what of them fits its token limit), `template` (the same as text), `intent`, `end` (what is told when it is over);
-//! `task` and `unwrap` (what in a client's request nobody said).
+//! `task` and `unwrap` (text in a client's request that is not the user's).
 //!
 //! **Invariant:** this room never touches the store. It is handed turns and hands back decisions.
 
@@ -321,7 +321,7 @@ pub struct Placement {
     pub parent: Option<u64>,
     /// Exchanges before it that are new to us.
     pub imported: Vec<TurnDraft>,
-    /// How many numbers to keep free before the first turn of a new session, for a history that its client told of and
+    /// How many numbers to keep free before the first turn of a new session, for a history that the client mentioned and
     /// that is not taken in.
     pub kept_free: u64,
     /// Exchanges that were said before the session's first turn: they get the numbers that were kept free. The oldest are

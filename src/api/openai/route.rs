@@ -104,7 +104,7 @@ fn uploads_in_a_visit(path: &str) -> bool {
     UPLOADS.contains(&to) && path_scope(scope).is_ok_and(|scope| scope.ephemeral.is_some())
 }
 
-/// How clients are told to use chat completions, by name.
+/// The setting of each client that switches it to chat completions.
 const CHAT_SWITCHES: &str = "OpenAI SDK: client.chat.completions.create(…); Agents SDK: \
     set_default_openai_api(\"chat_completions\"); LangChain: ChatOpenAI(use_responses_api=False); Pydantic AI: \
     OpenAIChatModel; Vercel AI SDK: openai.chat(…); Open WebUI: API type `Chat Completions`";

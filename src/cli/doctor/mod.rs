@@ -93,7 +93,7 @@ async fn examine(common: &Common) -> Vec<Check> {
     };
     let settings = &loaded.settings;
     if common.server().is_some() {
-        // Whoever names a server asks about it; this machine may have nothing to do with it.
+        // With `--server` the checks are about that server; this machine may not be related to it.
         checks.extend(there::server(common, settings, None).await.0);
         return checks;
     }

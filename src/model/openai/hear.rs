@@ -25,7 +25,7 @@ use crate::model::{Ending, ModelError, Piece, Pieces};
 /// How large an answer may be that comes whole.
 const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// A body that does not keep anybody waiting for ever, and does not tell our key.
+/// A response body with time limits, and with the operator's key redacted.
 pub(super) struct Body {
     incoming: Incoming,
     redaction: Redaction,

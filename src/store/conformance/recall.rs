@@ -437,7 +437,7 @@ pub async fn turns_by_id_keeps_the_order_and_the_scope(store: Arc<dyn Store>) {
     assert_eq!(store.turns_by_id(&talk.scope, &[]).await.expect("a look"), []);
 }
 
-/// Tool rounds: a turn is recalled from its first call on, whoever removes it meanwhile is heard.
+/// Tool rounds: a turn is recalled from its first call on, and its removal meanwhile is noticed.
 pub async fn a_turn_is_recalled_while_its_tools_are_at_work(store: Arc<dyn Store>) {
     let talk = Talk::new(&store);
     let mut follower = Follower::of(&talk.scope);

@@ -126,7 +126,7 @@ pub async fn a_conversation_is_found_by_its_end(store: Arc<dyn Store>) {
     assert_eq!(find("c", ("x", "9"), false).await, forks, "what bob said does not count");
 }
 
-/// A history that its client tells of takes the numbers that were kept free for it, once.
+/// A history that the client sends takes the numbers that were kept free for it, once.
 pub async fn earlier_turns_take_the_numbers_kept_free(store: Arc<dyn Store>) {
     let talk = Talk::new(&store);
     let kept_free = OpenTurn { place: Placement { kept_free: 2, ..Placement::default() }, ..talk.question("c") };

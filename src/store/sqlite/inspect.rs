@@ -30,7 +30,7 @@ pub struct Inspection {
     pub webhooks: Option<ParcelCounts>,
     /// How many keys it has, likewise.
     pub keys: Option<u64>,
-    /// What is wrong with its write-ahead log, if nobody has it open.
+    /// What is wrong with its write-ahead log, if no process has it open.
     pub log_damage: Option<String>,
     /// Copies of damaged logs, oldest first.
     pub kept_logs: Vec<KeptLog>,

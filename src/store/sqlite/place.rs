@@ -262,7 +262,7 @@ pub(super) const BY_TAIL: &str =
      WHERE alike.answer = ?2 AND turn.superseded = 0 AND session.tenant = ?3 AND session.user = ?4 LIMIT 2";
 
 /// Finds the conversation in which the last answered exchange of a client was said, if it was said once and is not the
-/// beginning of a conversation that the client tells otherwise.
+/// beginning of a conversation that differs in the client's history.
 fn by_the_tail(db: &Connection, scope: &Scope, trail: &Trail, tail: Tail) -> Result<Option<HistoryMatch>, StoreError> {
     let (tenant, user) = (scope.tenant().as_str(), scope.user().as_str());
     let values = params![tail.question.to_bytes(), tail.answer.to_bytes(), tenant, user, rows_max(ALIKE_MAX)];
@@ -285,7 +285,7 @@ fn by_the_tail(db: &Connection, scope: &Scope, trail: &Trail, tail: Tail) -> Res
     })
 }
 
-/// An exchange as a client tells it.
+/// An exchange in a client's history.
 struct Alike {
     session: SessionId,
     /// Whether the conversation ends with it, or with the client's question after it.

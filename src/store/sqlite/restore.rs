@@ -123,7 +123,7 @@ fn set_aside(data: &Path, old: &Path) -> Result<(), BackupError> {
     sync_folder(data).map_err(cannot)
 }
 
-/// Takes back the second name that a restore gave to the data file before it was cut short. For whoever holds the lock.
+/// Takes back the second name that a restore gave to the data file before it was cut short. The caller holds the lock.
 pub(super) fn tidy(data: &Path) {
     #[cfg(unix)]
     {

@@ -156,7 +156,7 @@ impl Lately {
     }
 }
 
-/// The conversation that a client tells of, among the last turns of some: where all of it was said, else the only one in
+/// The conversation of a client's history, among the last turns of some: where all of it was said, else the only one in
 /// which the end of it was.
 pub(super) fn on_trail<'a>(turns: impl Iterator<Item = &'a WaitingTurn>, trail: &Trail) -> Option<SessionId> {
     let turns: Vec<&WaitingTurn> = turns.collect();

@@ -179,7 +179,7 @@ impl WaitingTurn {
         }
     }
 
-    /// Whether this turn is the last exchange that a client tells of, and more than the beginning of what it tells.
+    /// Whether this turn is the last exchange of a client's history, and not also its first.
     pub(super) fn ends_with(&self, tail: &Tail) -> bool {
         let Some((open, turn)) = self.open.as_ref().map(|(open, _)| open).zip(self.turn(1)) else { return false };
         let said = (Fingerprint::of(turn.question()), turn.answer().map(Fingerprint::of));

@@ -105,7 +105,7 @@ pub(super) fn ending(which: &Which, said: &Said, outcome: &Outcome, model: &str,
     let spoke = answer.as_ref().is_some_and(Message::says_something);
     let reason = outcome.reason(said);
     let status = match &answer {
-        // A call without an id cannot be told from another, so nothing is waited for.
+        // A call without an id cannot be matched with a result, so none is awaited.
         Some(answer) if said.ended && answer.calls_tools() && !which.forced => match answer.call_ids().next() {
             Some(_) => TurnStatus::Pending,
             None => TurnStatus::Partial,

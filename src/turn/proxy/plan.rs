@@ -75,7 +75,7 @@ struct Found {
     fork: Option<SessionId>,
     /// Whether what is held could be read; if not, nothing of the client's history is taken for new.
     known: bool,
-    /// Whether it begins with this request, as far as that can be told.
+    /// Whether it begins with this request, as far as is known.
     begins: bool,
     /// How many of the request's first exchanges were said before its first turn.
     earlier: usize,
@@ -170,7 +170,7 @@ impl Run {
     async fn find(&mut self, request: &ProxyRequest, asked: &Asked) -> Result<Found, TurnError> {
         let (session, fork) = match request.session {
             Some(session) => (Some(session), None),
-            // Two people who name nobody may say the same: what was said does not tell whose conversation it is.
+            // Two unnamed users may say the same, so the text does not identify the conversation.
             None if request.alone => (None, None),
             None => match self.by_history(asked).await {
                 Some(HistoryMatch::Continues(session)) => (Some(session), None),

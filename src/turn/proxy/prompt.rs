@@ -82,7 +82,7 @@ pub(super) fn takes_a_block(body: &Map<String, Value>) -> bool {
     matches!(last.and_then(|message| message["role"].as_str()), Some("user" | "tool"))
 }
 
-/// What the client sent, to be told from what it left out. A call counts in the form in which the window has it, too.
+/// What the client sent, to distinguish it from what it left out. A call counts in the form in which the window has it, too.
 pub(super) fn sent(asked: &Asked) -> HashSet<Fingerprint> {
     let all = || asked.exchanges.iter().flat_map(|exchange| &exchange.messages).chain(&asked.open);
     let calls = all().filter(|message| message.calls_tools()).map(|call| Fingerprint::of(&as_plain_answer(call)));

@@ -159,7 +159,7 @@ fn a_body_that_keeps_its_pace_may_take_longer_than_the_timeout() {
     assert_eq!(status(stream), Some(200));
 }
 
-/// Sends a head and comments without end to everybody who connects.
+/// Sends a head and endless comments on every connection.
 fn endless_comments() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");

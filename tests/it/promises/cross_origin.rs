@@ -143,7 +143,7 @@ async fn listed_origins_are_served_and_told_so() {
     assert_eq!(upstream.seen().len(), asked);
 }
 
-/// A page must not be let in because somebody listed everybody, or wrote an origin that no browser sends.
+/// `*`, and origins that no browser sends, are refused as settings.
 #[test]
 fn an_origin_is_written_as_browsers_send_it() {
     for good in [

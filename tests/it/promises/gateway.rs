@@ -181,7 +181,7 @@ async fn head_takes_the_right_of_get() {
 
 // --- The data file ---------------------------------------------------------------------------------
 
-/// SQLite keeps its log beside one name: whoever comes by another one would not see it, and lose what is in it.
+/// SQLite keeps its log beside one name: a process that opens another name would miss it and lose its content.
 #[cfg(unix)]
 #[test]
 fn a_second_name_is_a_second_owner_and_refused() {

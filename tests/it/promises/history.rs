@@ -193,7 +193,7 @@ async fn after_the_answer_it_is_an_edit() {
 
 // --- Trimmed histories without an id --------------------------------------------------------------
 
-/// A client that keeps its last exchanges only, and nobody's id. Answers the sessions.
+/// A client that keeps its last exchanges only, and sends no id. Answers the sessions.
 async fn trimmed(house: &House, questions: usize, keep: impl Fn(&[String]) -> usize) -> Vec<Value> {
     let mut said: Vec<String> = Vec::new();
     for n in 1..=questions {
@@ -248,7 +248,7 @@ async fn a_trimmed_history_that_ends_earlier_forks() {
     assert_eq!(seen["metadata"]["forked_from"], first);
 }
 
-/// The last exchange was said in two conversations, or is the beginning of another one: nobody knows which it is.
+/// The last exchange was said in two conversations, or is the beginning of another one: which one is ambiguous.
 #[tokio::test]
 async fn an_ambiguous_tail_matches_nothing() {
     let (house, upstream) = open();
@@ -265,7 +265,7 @@ async fn an_ambiguous_tail_matches_nothing() {
     assert_eq!(sessions(&house).await.len(), 5);
 }
 
-/// Of a history that nobody knows the question and its answer are stored; the rest when the client returns with the
+/// Of an unknown history the question and its answer are stored; the rest when the client returns with the
 /// session's id, in its place, once.
 #[tokio::test]
 async fn an_unknown_history_is_taken_in_with_its_session_id() {

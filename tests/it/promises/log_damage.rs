@@ -107,7 +107,7 @@ async fn the_log_is_emptied_when_nobody_writes() {
     log_is_empty(folder.path()).await;
 }
 
-/// A server is killed, a bit of its log flips: every flip that loses a turn is told at `/readyz` and by `verify`.
+/// A server is killed, a bit of its log flips: `/readyz` and `verify` report every flip that loses a turn.
 #[tokio::test]
 async fn a_flipped_bit_that_loses_a_turn_is_reported() {
     let left = Left::by_a_killed_server().await;
@@ -138,12 +138,12 @@ async fn a_flipped_bit_that_loses_a_turn_is_reported() {
     assert_eq!(missed, Vec::<String>::new());
 }
 
-/// What is there, and what is told.
+/// What is stored, and what is reported.
 struct Seen {
     turns: usize,
-    /// Whether `/readyz` tells of it.
+    /// Whether `/readyz` reports it.
     ready: bool,
-    /// What `verify` tells.
+    /// What `verify` reports.
     problems: Vec<String>,
 }
 
@@ -157,7 +157,7 @@ async fn look(left: &Left, log: &[u8]) -> Seen {
     Seen { turns: house.turns(SESSION).await.len(), ready: told, problems }
 }
 
-/// The running binary tells of it, keeps a copy, goes on, and forgets the copy with the next erasure.
+/// The running binary reports it, keeps a copy, goes on, and forgets the copy with the next erasure.
 #[tokio::test]
 async fn a_server_goes_on_with_what_is_whole_and_keeps_a_copy() {
     let left = Left::by_a_killed_server().await;

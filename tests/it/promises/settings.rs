@@ -114,7 +114,7 @@ async fn a_limit_counts_for_the_tenant_whose_session_is_begun() {
     assert_eq!(begin().await.refusal(), (429, "rate_limit_exceeded"));
 }
 
-/// A colon in a path ends the tenant's name, so nobody could reach one that has one.
+/// A colon in a path ends the tenant's name, so a name with a colon could not be reached.
 #[tokio::test]
 async fn a_tenant_with_a_colon_is_refused_everywhere() {
     let house = House::open();
@@ -130,7 +130,7 @@ async fn a_tenant_with_a_colon_is_refused_everywhere() {
     assert!(!asked.status.success());
 }
 
-/// Somebody who may make roles and databases, and no more: what a hosted PostgreSQL gives.
+/// A role that may create roles and databases, and no more: what a hosted PostgreSQL gives.
 fn plain_owner(database: Option<Database>) {
     let Some(database) = database else { return };
     for n in [1, 2] {

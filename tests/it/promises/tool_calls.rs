@@ -297,7 +297,7 @@ async fn a_result_alone_goes_on_with_the_stored_conversation() {
     }
 }
 
-/// A result that nobody waits for is passed on and leaves no turn.
+/// A result that no turn awaits is passed on and leaves no turn.
 #[tokio::test]
 async fn a_result_that_nobody_waits_for_is_no_turn() {
     let (house, upstream) = open();

@@ -1,4 +1,4 @@
-//! People who name nobody: where each session is a user of its own, nobody is given another person's conversation.
+//! Requests without a user: where each session is a user of its own, none is given another person's conversation.
 
 use std::collections::HashSet;
 
@@ -21,7 +21,7 @@ fn keyed() -> (House, std::sync::Arc<Recording>) {
     (plan.setting(|settings| settings.api_key = API_KEY.into()).open(), upstream)
 }
 
-/// A request with the house's key and nobody's name.
+/// A request with the server's key and no user.
 async fn ask(house: &House, texts: &[&str], headers: &[(&str, &str)]) -> Answer {
     post(house, body(talk(texts)), headers).await
 }
@@ -37,7 +37,7 @@ fn session(answer: &Answer) -> String {
     answer.header("x-session-id").to_owned()
 }
 
-/// What a session of somebody without a name holds: questions and answers in turn.
+/// What a session of an unnamed user holds: questions and answers in turn.
 async fn held(house: &House, session: &str) -> String {
     let path = format!("/api/v1/sessions/{session}/turns?limit=50");
     let ask = house.get(&path).header("x-api-key", API_KEY).user(&format!("~{session}"));
@@ -103,7 +103,7 @@ async fn history_is_taken_in_once_and_by_its_session_id_alone() {
     assert_eq!(held(&house, &id).await, "a/1/b/2/c/answer 1/d/answer 3/e/answer 4");
 }
 
-/// Names of messages and requests are guessed easily: they open nobody's session.
+/// Names of messages and requests are guessed easily: they open no session.
 #[tokio::test]
 async fn ids_of_messages_open_no_session() {
     let uuid = "0e8f3c0a-7a50-4d1e-9c4e-0d7ac1c1f0aa";
@@ -137,7 +137,7 @@ async fn results_of_tools_open_no_session() {
     assert_eq!(held(&house, &session(&first)).await, "What time is it?/answer 3");
 }
 
-/// While turns wait for the disk nobody is found by what was said either.
+/// While turns wait for the disk, no session is found by its history either.
 #[tokio::test]
 async fn an_outage_matches_nobody() {
     let (house, upstream) = keyed();
