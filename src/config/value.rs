@@ -179,6 +179,7 @@ mod tests {
             ("http://localhost:80", "http://localhost"),
             ("http://[::1]:8080", "http://[::1]:8080"),
             ("chrome-extension://abcdef", "chrome-extension://abcdef"),
+            ("app://obsidian.md", "app://obsidian.md"),
         ] {
             assert_eq!(read(text), Ok(vec![expected.to_owned()]));
         }
@@ -189,6 +190,7 @@ mod tests {
             "chat.example",
             "https://*.example",
             "https://chat.example/",
+            "https://chat.example/x",
             "https://a@b.example",
             "://x",
         ] {

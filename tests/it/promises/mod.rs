@@ -2,7 +2,6 @@
 //! so that they survive a change of the code inside. `scripts/promises` runs them alone.
 
 mod bodies;
-mod cleanup;
 mod clock;
 mod connections;
 mod cross_origin;
@@ -15,8 +14,6 @@ mod import_bounds;
 mod log_damage;
 mod pass_through;
 mod preambles;
-mod recall_deadline;
-mod retraction;
 mod settings;
 mod source_documents;
 mod tool_calls;

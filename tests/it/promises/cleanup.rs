@@ -1,1 +1,0 @@
-//! Clean-up of many expired turns.

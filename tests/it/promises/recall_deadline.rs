@@ -1,1 +1,0 @@
-//! The recall deadline and the first requests of a database outage.

@@ -1,1 +1,0 @@
-//! Facts that the user takes back in words: at once invisible, restorable, then erased.
